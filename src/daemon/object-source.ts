@@ -19,10 +19,14 @@ import { apiEventSink, type EventSink, NO_EVENTS } from "./events/event-recorder
 
 /** The source of a daemon's objects, and the destination of its Events. */
 export interface ObjectOrigin {
-  /** @param onImplausible called for the first of several lists without any known object */
+  /**
+   * @param onImplausible called for the first of several lists without any known object
+   * @param nodes returns the number of the cluster's nodes, 0 if it is unknown
+   */
   readonly makeSource: (
     handlers: SourceHandlers,
     onImplausible: (resource: ResourceName) => void,
+    nodes: () => number,
   ) => ObjectSource;
   readonly eventSink: EventSink;
   /** Returns the Services that the source excludes. Never rejects. */
@@ -84,10 +88,16 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
     else problems.add(object, diagnostics, { object, diagnostics });
   }, options);
   return {
-    makeSource: (given, onImplausible) => {
+    makeSource: (given, onImplausible, nodes) => {
       const handlers = watchForNode(given, nodeName, () => nodeNames(client), logger);
       const own = { client, nodeName, decoders, handlers, clock: systemClock, random: Math.random, logger };
-      return clusterSource({ ...own, acceptEmptyLists: options.acceptEmptyLists, hasRules, onImplausible });
+      return clusterSource({
+        ...own,
+        acceptEmptyLists: options.acceptEmptyLists,
+        hasRules,
+        onImplausible,
+        nodes,
+      });
     },
     eventSink: apiEventSink(client),
     unservedServices: () => listUnservedServices(client, systemClock),

@@ -49,7 +49,7 @@ export function createProxier(
   const awaitsPodCIDRs = initial.detectLocal.kind === "node-cidr";
   const onChange = () => runner.request();
   const tracker = new ChangeTracker({ cache, clock, logger, onChange, awaitsPodCIDRs });
-  const source = objects.makeSource(tracker.handlers(), onImplausible);
+  const source = objects.makeSource(tracker.handlers(), onImplausible, () => cache.countNodes());
   const readHost = () => system.readHost(options());
   const { apiServers } = objects;
   const nodeContext = new NodeContextReader({ options, cache, host, apiServers, readHost });

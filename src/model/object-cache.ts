@@ -98,6 +98,14 @@ export class ObjectCache {
     return [...this.#slices.values()].flatMap(listOf);
   }
 
+  /** Number of Nodes with endpoints, an estimate of the cluster's size. */
+  countNodes(): number {
+    const names = new Set<string>();
+    for (const { endpoints } of this.allSlices()) for (const { nodeName } of endpoints) names.add(nodeName);
+    names.delete("");
+    return names.size;
+  }
+
   /** All ServiceCIDRs, sorted by name. */
   serviceCIDRs(): ServiceCIDR[] {
     return [...this.#serviceCIDRs.values()].sort((a, b) => (a.name < b.name ? -1 : 1));

@@ -52,7 +52,11 @@ export class Follower {
   readonly api: StubApi;
   readonly clock = new BackoffClock(Date.UTC(2026, 10, 20));
   readonly logger = memoryLogger();
-  readonly availability = new Availability(this.clock, () => 0.5);
+  readonly availability = new Availability(
+    this.clock,
+    () => 0.5,
+    () => 0,
+  );
   /** The calls of the handler: `+key`, `~key` (changed), `-key`, `!key` (invalid), `synced`. */
   readonly calls: string[] = [];
   /** The objects that result from the calls. */

@@ -1,34 +1,29 @@
 import type { Clock, Timer } from "../../base/clock.ts";
 
-/** The times of an {@link Availability}, in milliseconds. */
-export interface OutageLimits {
-  /** Shortest pause between two attempts. A pause is a tenth of the outage, within these limits. */
-  readonly shortestPause: number;
-  /** ... and at most this. */
-  readonly longestPause: number;
-  /**
-   * Shortest time over which lists are spread when versions have expired: a tenth of the outage, within these
-   * limits.
-   */
-  readonly shortestSpread: number;
-  /** ... and at most this. */
-  readonly longestSpread: number;
-  /** Time over which lists are spread when versions expire while a server answers. */
-  readonly loneSpread: number;
-}
+/**
+ * Shortest and longest pause between two attempts, milliseconds. In between, a pause is a tenth of the
+ * outage, but not longer than the size of the cluster calls for: 330 attempts a second of all nodes are no
+ * load.
+ */
+const SHORTEST_PAUSE = 1_500;
+const LONGEST_PAUSE = 15_000;
+const PAUSE_PER_NODE = 3;
 
 /**
- * After a long outage each node makes one attempt in some 15 s: 5,000 nodes make 330 a second. A restarted
- * server knows none of its clients' versions (kubernetes 86430), and can send the lists of 5,000 nodes within
- * 25 s.
+ * Time over which lists are spread when versions have expired, milliseconds for each node, and the longest
+ * one. A restarted server knows none of its clients' versions (kubernetes 86430), and can send the lists of
+ * 5,000 nodes within 25 s.
  */
-const DEFAULT_OUTAGE: OutageLimits = {
-  shortestPause: 1_500,
-  longestPause: 15_000,
-  shortestSpread: 25_000,
-  longestSpread: 30_000,
-  loneSpread: 3_000,
-};
+const SPREAD_PER_NODE = 5;
+const LONGEST_SPREAD = 30_000;
+/** Longest such time when versions expire while a server answers. Milliseconds. */
+const LONE_SPREAD = 3_000;
+
+/** Time within which the resources of a node are listed together, milliseconds. */
+const TOGETHER = 25_000;
+
+/** Size of a cluster that is not known yet. */
+const UNKNOWN_SIZE = 5_000;
 
 /** Pause as a part of the outage: a server that was unavailable for 10 minutes is found again within one. */
 const SHARE = 0.1;
@@ -43,23 +38,26 @@ const STEADY = 0.9;
 export class Availability {
   readonly #clock: Clock;
   readonly #random: () => number;
-  readonly #limits: OutageLimits;
+  readonly #nodes: () => number;
   readonly #waiting = new Set<() => void>();
   #timer: Timer | undefined;
   /** When the outage began, by the monotonic clock; undefined while the server answers. */
   #since: number | undefined;
   /** Whether this is the first pause of the outage. */
   #isFirst = true;
-  /** The length of the last outage, until lists were spread over it. */
-  #lastOutage = 0;
+  /** Whether lists are due for the first time after an outage. */
+  #isAfterOutage = false;
   /** When the lists with expired versions are due, by the monotonic clock. */
   #listsDue = Number.NEGATIVE_INFINITY;
 
-  /** @param random returns numbers in [0, 1) */
-  constructor(clock: Clock, random: () => number, limits: OutageLimits = DEFAULT_OUTAGE) {
+  /**
+   * @param random returns numbers in [0, 1)
+   * @param nodes returns the number of the cluster's nodes, 0 if it is unknown
+   */
+  constructor(clock: Clock, random: () => number, nodes: () => number) {
     this.#clock = clock;
     this.#random = random;
-    this.#limits = limits;
+    this.#nodes = nodes;
   }
 
   /** Returns true if the last attempt was not answered. */
@@ -70,7 +68,7 @@ export class Availability {
   /** Call this for each answer of the API server, whatever its status: all waiting reflectors continue. */
   answered(): void {
     if (this.#since !== undefined) {
-      this.#lastOutage = this.#clock.monotonic() - this.#since;
+      this.#isAfterOutage = true;
       this.#listsDue = Number.NEGATIVE_INFINITY;
     }
     this.#since = undefined;
@@ -107,14 +105,19 @@ export class Availability {
    */
   untilList(isLone = false): number {
     const now = this.#clock.monotonic();
-    const { shortestSpread, longestSpread, loneSpread } = this.#limits;
-    if (isLone && this.#lastOutage === 0 && this.#listsDue <= now) return this.#random() * loneSpread;
+    const spread = Math.min(LONGEST_SPREAD, this.#size() * SPREAD_PER_NODE);
+    if (isLone && !this.#isAfterOutage && this.#listsDue <= now)
+      return this.#random() * Math.min(LONE_SPREAD, spread);
     // A resource that asks slightly later is listed with the others.
-    if (this.#listsDue + shortestSpread < now) {
-      this.#listsDue = now + this.#random() * within(this.#lastOutage * SHARE, shortestSpread, longestSpread);
-      this.#lastOutage = 0;
+    if (this.#listsDue + TOGETHER < now) {
+      this.#listsDue = now + this.#random() * spread;
+      this.#isAfterOutage = false;
     }
     return Math.max(0, this.#listsDue - now);
+  }
+
+  #size(): number {
+    return this.#nodes() || UNKNOWN_SIZE;
   }
 
   #scheduleTurn(): void {
@@ -129,9 +132,9 @@ export class Availability {
   }
 
   #pause(): number {
-    const { shortestPause, longestPause } = this.#limits;
     const outage = this.#clock.monotonic() - (this.#since ?? 0);
-    const longest = within(outage * SHARE, shortestPause, longestPause);
+    const most = within(this.#size() * PAUSE_PER_NODE, SHORTEST_PAUSE, LONGEST_PAUSE);
+    const longest = within(outage * SHARE, SHORTEST_PAUSE, most);
     const random = this.#isFirst ? this.#random() : STEADY + (1 - STEADY) * this.#random();
     this.#isFirst = false;
     return longest * random;

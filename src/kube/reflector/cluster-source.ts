@@ -27,6 +27,8 @@ export interface ClusterSourceOptions {
    * either.
    */
   readonly hasRules?: boolean;
+  /** Returns the number of the cluster's nodes, 0 if it is unknown. */
+  readonly nodes?: () => number;
   /** Called for the first of several lists that are not accepted. */
   readonly onImplausible?: (resource: ResourceName) => void;
 }
@@ -65,7 +67,7 @@ function makeReflectors(options: ClusterSourceOptions): Readonly<Record<Resource
     random,
     logger,
     timings,
-    availability: new Availability(clock, random),
+    availability: new Availability(clock, random, options.nodes ?? (() => 0)),
     firstState: new FirstState(),
     acceptEmptyLists: options.acceptEmptyLists ?? false,
     hasRules: options.hasRules ?? false,

@@ -9,6 +9,8 @@ export class ReflectorLog {
   readonly status: SourceStatus;
   readonly #resource: string;
   readonly #logger: Logger;
+  /** The reason that was logged last, until it was logged that the resource is followed again; "" if none. */
+  #reason = "";
 
   constructor(resource: string, clock: Clock, logger: Logger) {
     this.status = new SourceStatus(clock);
@@ -22,20 +24,33 @@ export class ReflectorLog {
     this.#logger.debug({ resource: this.#resource, objects }, "listed");
   }
 
-  /** Records that the server accepted a watch. */
-  open(): void {
-    if (this.status.failure !== "")
-      this.#logger.info({ resource: this.#resource }, "following the API server again");
+  /**
+   * Records that the server accepted a watch. @param isFresh whether its version is that of a list just made;
+   * an older one may have expired, which only the first event of the watch says
+   */
+  open(isFresh: boolean): void {
     this.status.followed();
+    if (isFresh) this.following();
   }
 
-  /** Records that a list or a watch failed, and when it is retried. An outage is one warning. */
+  /** Records that events arrive. */
+  following(): void {
+    if (this.#reason === "") return;
+    this.#reason = "";
+    this.#logger.info({ resource: this.#resource }, "following the API server again");
+  }
+
+  /**
+   * Records that a list or a watch failed, and when it is retried. An outage is one warning: versions that
+   * have expired meanwhile belong to it.
+   */
   failure(failure: ApiFailure, wait: Wait): void {
     const waits = wait.kind === "time" ? { waitMs: Math.round(wait.milliseconds) } : {};
     const fields = { resource: this.#resource, kind: failure.kind, reason: failure.message, ...waits };
-    const known = this.status.failure === failure.message;
+    const isKnown = this.#reason === failure.message || (this.#reason !== "" && failure.kind === "gone");
+    if (!isKnown) this.#reason = failure.message;
     const then = this.status.synced ? "the last known objects stay in use" : "none are known yet";
-    this.#logger[known ? "debug" : "warn"](fields, `cannot follow the API server; ${then}`);
+    this.#logger[isKnown ? "debug" : "warn"](fields, `cannot follow the API server; ${then}`);
     this.status.failed(failure.kind, failure.message);
   }
 

@@ -78,6 +78,8 @@ export class Reflector<T> {
   /** The last resourceVersion that is known, "" for none. */
   #version = "";
   #isListDue = true;
+  /** Whether no watch has begun since the last list. */
+  #isFresh = false;
   /** Time of the first implausible list, by the monotonic clock; undefined after a plausible one. */
   #doubtfulSince: number | undefined;
   /** Number of watch events that changed an object or the resourceVersion. */
@@ -165,6 +167,7 @@ export class Reflector<T> {
     this.#checkPlausible(staged);
     this.#version = version;
     this.#isListDue = false;
+    this.#isFresh = true;
     this.#report.listed(staged.size);
     this.#store.replace(staged);
   }
@@ -209,7 +212,8 @@ export class Reflector<T> {
           now: () => clock.now(),
           onOpen: () => {
             openedAt = clock.monotonic();
-            this.#report.open();
+            this.#report.open(this.#isFresh);
+            this.#isFresh = false;
           },
         },
         (event) => this.#take(event),
@@ -226,6 +230,7 @@ export class Reflector<T> {
 
   #take(event: WatchEvent): void {
     if (event.type === "ERROR") throw failureOfErrorEvent(event.object);
+    this.#report.following();
     const changed = this.#apply(event);
     const version = metadataOf(event.object).resourceVersion;
     const advanced = typeof version === "string" && version !== "" && version !== this.#version;

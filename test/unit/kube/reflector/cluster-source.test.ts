@@ -35,7 +35,7 @@ beforeEach(startApi);
 afterEach(stopAll);
 
 /** Follows the stub, with the real decoders. Gives what a consumer has. */
-function follow(random = () => 0.5): Readonly<Record<ResourceName, Map<string, unknown>>> {
+function follow(random = () => 0.5, nodes = 0): Readonly<Record<ResourceName, Map<string, unknown>>> {
   const objects = {
     services: new Map(),
     endpointslices: new Map(),
@@ -60,6 +60,7 @@ function follow(random = () => 0.5): Readonly<Record<ResourceName, Map<string, u
     },
     clock,
     random,
+    nodes: () => nodes,
     logger: memoryLogger(),
   });
   source.start();
@@ -103,15 +104,16 @@ test("a cluster source ends with the objects of the town after the recorded chan
 });
 
 test.each([
-  ["follows every resource again within 2 s after an outage of 20 s", false, 2_200],
-  ["lists within 25 s more if its versions have expired meanwhile", true, 27_200],
-])("a cluster source %s", async (_title, expires, within) => {
+  ["follows every resource again within 2 s after an outage of 20 s", 20_000, 5_000, false, 2_200],
+  ["lists within 25 s more if its versions have expired meanwhile", 20_000, 5_000, true, 27_200],
+  ["of a few nodes lists within 2 s after an outage of 3 minutes", 180_000, 3, true, 2_000],
+])("a cluster source %s", async (_title, outage, nodes, expires, within) => {
   loadTown(api.cluster);
-  const objects = follow(() => 0.999);
+  const objects = follow(() => 0.999, nodes);
   await until(isWatched);
   const { port, cluster } = api;
   await api.close();
-  await pass(20_000, 500);
+  await pass(outage, 500);
   if (expires) for (const resource of RESOURCE_NAMES) cluster.compact(resource);
   const [gone] = cluster.objects("services");
   if (gone !== undefined) cluster.remove("services", gone);

@@ -314,6 +314,22 @@ describe("outages", () => {
     expect(follower.logger.lines.at(-1)?.message).toBe("following the API server again");
   });
 
+  test("versions that have expired meanwhile are no new warning, and the end is logged once they are listed", async () => {
+    follower.start();
+    await follower.untilEqual();
+    const { port, cluster } = api;
+    await api.close();
+    await follower.until(() => follower.reflector.state().failure.includes("ECONNREFUSED"));
+    const lines = follower.logger.lines.length;
+    change();
+    cluster.compact("services");
+    api = await StubApi.start({ port, cluster });
+    await follower.untilEqual();
+    expect(errors().gone).toBe(1);
+    const after = follower.logger.lines.slice(lines).filter(({ level }) => level !== "debug");
+    expect(after.map(({ message }) => message)).toEqual(["following the API server again"]);
+  });
+
   test("a new token is used after the old one was refused", async () => {
     follower.stop();
     let token = "old";

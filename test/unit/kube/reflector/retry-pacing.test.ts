@@ -15,7 +15,7 @@ const NOW = Date.UTC(2026, 10, 20, 12);
 const refused = (retryAfter = 0) => new ApiFailure("server", "refused", { retryAfter });
 const clock = new ManualClock();
 const pacing = (random: () => number) =>
-  new RetryPacing(clock, random, DEFAULT_BACKOFF, new Availability(clock, random));
+  new RetryPacing(clock, random, DEFAULT_BACKOFF, new Availability(clock, random, () => 0));
 const milliseconds = (wait: Wait) => (wait.kind === "time" ? Math.round(wait.milliseconds) : -1);
 
 describe("back-off", () => {
