@@ -5,7 +5,7 @@ import type { ByFamily } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import { EVERYWHERE, type Flow, type FlowPlace, type FlowTable } from "../kernel/conntrack.ts";
 import type { ServiceName } from "../model/ids.ts";
-import { familyOf } from "../model/ip.ts";
+import { familyOf, isLinkLocal } from "../model/ip.ts";
 import type { NodeAddresses, UdpFrontends } from "./stale-flows.ts";
 
 /** When flows to further endpoints end though these still serve. */
@@ -45,6 +45,32 @@ export function staleFlowSubscriber(
       if (places.length > 0) void cleaner.clean(places);
     },
   };
+}
+
+/**
+ * Returns a function to call with all addresses of the node after they were read. It deletes stale flows to
+ * addresses that came or went: a client may have sent to an address before keepalived moved it here.
+ */
+export function addressSubscriber(
+  cleaner: Pick<StaleFlowCleaner, "clean">,
+): (addresses: readonly string[]) => void {
+  let known: ReadonlySet<string> | undefined;
+  return (addresses) => {
+    const before = known ?? new Set(addresses);
+    known = new Set(addresses);
+    const changed = [
+      ...addresses.filter((address) => !before.has(address)),
+      ...[...before].filter((address) => known?.has(address) === false),
+    ];
+    // The interface of each new pod has a link-local address.
+    const places = changed.filter((address) => !isLinkLocal(address)).map(placeOfAddress);
+    if (places.length > 0) void cleaner.clean(places);
+  };
+}
+
+function placeOfAddress(address: string): FlowPlace {
+  const family = familyOf(address);
+  return family === "ip" ? { family, address } : { family };
 }
 
 /** The result of a cleaning. */

@@ -80,8 +80,11 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const readings = createReadings(input, proxier, metrics, events);
   const { affinity, features } = readings;
   metrics.readFrom({ ...system, ...proxier, ...reports, ...readings, config: () => config });
-  const drift = new DriftDetection(input, options, proxier, (at) => reports.history.verified(at));
-  const upkeep = new Upkeep(input, options, proxier);
+  const upkeep = new Upkeep(input, options, proxier, services.addressesRead);
+  const onHostChange = () => upkeep.hostChanged();
+  const drift = new DriftDetection(input, options, proxier, onHostChange, (at) =>
+    reports.history.verified(at),
+  );
   const heap = new HeapKeeper(clock, system.compactHeap);
   const subscribers = [
     ...reporters(input, proxier, reports, metrics.syncs(families), events),

@@ -9,22 +9,26 @@ import type { Proxier } from "./proxier.ts";
 
 /**
  * Finds changes of other programs in our tables, by notifications and comparisons, and requests their repair.
+ * Reports changes of the host.
  */
 export class DriftDetection {
   readonly verifier: Verifier;
   readonly #events: KernelEvents;
   readonly #repair: DriftRepair;
   readonly #comparison: () => PeriodicTask;
+  readonly #onHostChange: () => void;
   #task: PeriodicTask | undefined;
 
   /**
    * @param options returns the current options
+   * @param onHostChange called when the host's addresses may have changed
    * @param onVerified called with the time at which our tables were correct, milliseconds since 1970
    */
   constructor(
     { ownCommits, tables, system, logger }: DaemonInput,
     options: () => ProxyOptions,
     { loop, reconciler }: Proxier,
+    onHostChange: () => void,
     onVerified: (at: number) => void,
   ) {
     const { clock, listenToKernel: listen } = system;
@@ -35,6 +39,7 @@ export class DriftDetection {
     this.verifier = verifier;
     this.#events = events;
     this.#repair = repair;
+    this.#onHostChange = onHostChange;
     this.#comparison = () => new PeriodicTask(clock, maxPeriodMs, () => repair.compareAll("periodic"));
   }
 
@@ -48,7 +53,11 @@ export class DriftDetection {
     this.#events.start({
       onCommit: (commit) => void repair.committed(commit),
       needsOwnElements: () => repair.needsOwnElements,
-      onBegun: () => this.verifier.compareNow(),
+      onHostChange: this.#onHostChange,
+      onBegun: () => {
+        this.verifier.compareNow();
+        this.#onHostChange();
+      },
     });
     this.verifier.start({
       onDifferences: (found) => repair.drifted({ kind: "differences", found }),

@@ -4,7 +4,7 @@ import { FailureLog } from "../base/failure-log.ts";
 import type { Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
-import { StaleFlowCleaner, staleFlowSubscriber } from "../conntrack/stale-flow-cleaner.ts";
+import { addressSubscriber, StaleFlowCleaner, staleFlowSubscriber } from "../conntrack/stale-flow-cleaner.ts";
 import { nodePortHosts, UdpFrontends } from "../conntrack/stale-flows.ts";
 import { systemErrorCode } from "../kernel/host.ts";
 import { type ReservedPortFiles, reservePorts } from "../kernel/reserved-ports.ts";
@@ -105,6 +105,8 @@ function reservedPorts(
 export interface HostServices {
   /** To be subscribed to syncs. */
   readonly subscribers: readonly SyncSubscriber[];
+  /** To be called with all addresses of the host after they were read. */
+  readonly addressesRead: (addresses: readonly string[]) => void;
   /** Closes the ports. Never rejects. */
   close(): Promise<unknown>;
 }
@@ -151,6 +153,7 @@ export function hostServices(
       loopbackNodePorts(loopback, state),
       reservedPorts(state, () => options().reserveNodePorts, system.reservedPorts, clock, logger),
     ],
+    addressesRead: addressSubscriber(cleaner),
     close: () => Promise.all([health.close(), loopback.close()]),
   };
 }

@@ -22,6 +22,8 @@ export interface KernelReports {
    * Whether elements of our own commits are needed. Reading 130,000 takes 0.13 s, at the start of the daemon.
    */
   readonly needsOwnElements: () => boolean;
+  /** See {@link NetlinkHandlers}. */
+  readonly onHostChange: () => void;
   /** Called when listening begins: changes may have been missed until now. */
   readonly onBegun: () => void;
 }
@@ -102,6 +104,7 @@ export class KernelEvents {
       onMessage: (message) => this.#read(message),
       wantsElements: (portId) =>
         !this.#parts.ownCommits.has(portId) || this.#reports?.needsOwnElements() === true,
+      onHostChange: () => this.#reports?.onHostChange(),
       onEnd: (error) => this.#ended(listener, error),
     });
     this.#listener = listener;
@@ -127,7 +130,7 @@ export class KernelEvents {
       this.#isWarned = true;
       logger.warn(
         { ...fields, hint: error instanceof AppError ? error.hint : undefined },
-        "the kernel's notifications cannot be read: changes by other programs are found at the next full resync",
+        "the kernel's notifications cannot be read: changes by other programs are found at the next full resync, and those of this host's addresses when they can be read",
       );
     } else logger.debug(fields, "the kernel's notifications ended, listening again");
     this.#end();

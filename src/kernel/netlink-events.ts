@@ -1,6 +1,6 @@
 import type { Clock, Timer } from "../base/clock.ts";
 import { AppError } from "../base/errors.ts";
-import { openSocket, socketFailure } from "./netlink-socket.ts";
+import { type Notifications, openSocket, socketFailure } from "./netlink-socket.ts";
 import type { ProgramEnd } from "./process.ts";
 import type { OpenProgram } from "./stream-lines.ts";
 
@@ -22,6 +22,8 @@ export interface NetlinkEventsParts {
   /** Path or name of the program. */
   readonly socat?: string;
   readonly clock: Clock;
+  /** What to listen to: nftables if absent. */
+  readonly notifications?: Notifications;
   /** A request that the kernel answers and that changes nothing. */
   readonly ping: Uint8Array;
   /** Size of the kernel's buffer, bytes. */
@@ -38,8 +40,9 @@ export interface NetlinkEventsParts {
 }
 
 /**
- * Listens to changes of nftables in this network namespace, from its creation. Ends if the kernel had to drop
- * a notification, and if socat ends, is killed or hangs. The caller then has to create a new listener.
+ * Listens to changes of nftables or the host in this network namespace, from its creation. Ends if the
+ * kernel had to drop a notification, and if socat ends, is killed or hangs. The caller then has to create a
+ * new listener.
  */
 export class NetlinkEvents {
   /**
@@ -83,8 +86,8 @@ export class NetlinkEvents {
   }
 
   #open(isForced: boolean): OpenProgram {
-    const { socat, bufferBytes = BUFFER } = this.#parts;
-    return openSocket(socat, { notifications: true, buffer: { bytes: bufferBytes, isForced } });
+    const { socat, notifications = "nftables", bufferBytes = BUFFER } = this.#parts;
+    return openSocket(socat, { notifications, buffer: { bytes: bufferBytes, isForced } });
   }
 
   async #run(): Promise<void> {

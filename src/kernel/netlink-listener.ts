@@ -2,7 +2,7 @@ import { endianness } from "node:os";
 import type { Clock } from "../base/clock.ts";
 import { AppError } from "../base/errors.ts";
 import { MessageReader, type NetlinkMessage } from "../netlink/message.ts";
-import { GENERATION_SEQUENCE, generationRequest } from "../netlink/requests.ts";
+import { emptyRequest, GENERATION_SEQUENCE, generationRequest } from "../netlink/requests.ts";
 import { NetlinkEvents } from "./netlink-events.ts";
 
 /** Callbacks of a {@link NetlinkListener}. */
@@ -11,13 +11,18 @@ export interface NetlinkHandlers {
   readonly onMessage: (message: NetlinkMessage) => void;
   /** Whether messages of commits with this port id need their elements: see {@link MessageReader}. */
   readonly wantsElements: (portId: number) => boolean;
+  /**
+   * Called when network interfaces or their addresses changed, often several times for one change. If absent,
+   * they are not followed.
+   */
+  readonly onHostChange?: (() => void) | undefined;
   /** Called once with the reason if listening ends; not after `stop`. */
   readonly onEnd: (error: unknown) => void;
 }
 
-/** Listens to commits to nftables in this network namespace. */
+/** Listens to commits to nftables and changes of the host in this network namespace. */
 export interface NetlinkListener {
-  /** Resolves to true once every later commit will be reported, and to false if listening ended before. */
+  /** Resolves to true once every later change will be reported, and to false if listening ended before. */
   readonly ready: Promise<boolean>;
   /** Resolves when all earlier commits were reported, or listening has ended. */
   ping(): Promise<void>;
@@ -29,13 +34,35 @@ export type StartNetlinkListener = (handlers: NetlinkHandlers) => NetlinkListene
 
 /** Creates listeners that use socat. @param socat path or name of the program */
 export function netlinkListener(clock: Clock, socat = "socat"): StartNetlinkListener {
-  return ({ onMessage, wantsElements, onEnd }) => {
+  return ({ onMessage, wantsElements, onHostChange, onEnd }) => {
     const reader = new MessageReader(endianness(), wantsElements);
+    const hostEvents = (onChange: () => void, onHostEnd: (error: unknown) => void) => {
+      const ofHost = new MessageReader(endianness());
+      return new NetlinkEvents({
+        socat,
+        clock,
+        notifications: "host",
+        ping: emptyRequest(endianness()),
+        onBytes: (chunk) => {
+          if (ofHost.read(chunk).some(({ kind }) => kind === "host")) onChange();
+        },
+        onEnd: onHostEnd,
+      });
+    };
     let waiting: (() => void)[] = [];
     const release = () => {
       const released = waiting;
       waiting = [];
       for (const resolve of released) resolve();
+    };
+    let sockets: readonly NetlinkEvents[] = [];
+    const stop = () => {
+      for (const socket of sockets) socket.stop();
+      release();
+    };
+    const end = (error: unknown) => {
+      stop();
+      onEnd(error);
     };
     const take = (message: NetlinkMessage) => {
       if (message.kind === "malformed")
@@ -44,32 +71,27 @@ export function netlinkListener(clock: Clock, socat = "socat"): StartNetlinkList
       if (message.kind === "generation" && message.sequence === GENERATION_SEQUENCE) release();
       else onMessage(message);
     };
-    const events = new NetlinkEvents({
+    const tables = new NetlinkEvents({
       socat,
       clock,
       ping: generationRequest(endianness()),
       onBytes: (chunk) => {
         for (const message of reader.read(chunk)) take(message);
       },
-      onEnd: (error) => {
-        release();
-        onEnd(error);
-      },
+      onEnd: end,
     });
+    sockets = [tables, ...(onHostChange === undefined ? [] : [hostEvents(onHostChange, end)])];
     return {
-      ready: events.ready.then(
+      ready: Promise.all(sockets.map(({ ready }) => ready)).then(
         () => true,
         () => false,
       ),
       ping: () =>
         new Promise((resolve) => {
           waiting.push(resolve);
-          events.ask();
+          tables.ask();
         }),
-      stop: () => {
-        events.stop();
-        release();
-      },
+      stop,
     };
   };
 }

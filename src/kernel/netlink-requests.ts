@@ -19,8 +19,8 @@ export interface AnswerReader<Message> {
 
 /**
  * Sends requests about nftables in this network namespace to the kernel. Opens the socket for the first
- * request and keeps it until {@link NetlinkRequests.close}, or for a time without requests: 20 small dumps take
- * 12 to 22 ms with one socket, and 160 to 220 ms with a socat for each.
+ * request and keeps it until {@link NetlinkRequests.close}, or for a time without requests: 20 small dumps
+ * take 12 to 22 ms with one socket, and 160 to 220 ms with a socat for each.
  */
 export class NetlinkRequests {
   readonly #clock: Clock;
@@ -102,7 +102,7 @@ export class NetlinkRequests {
 
   #opened(): OpenProgram {
     if (this.#program !== undefined) return this.#program;
-    const program = openSocket(this.#socat, { notifications: false });
+    const program = openSocket(this.#socat);
     this.#program = program;
     void program.ended.then(() => this.#drop(program));
     return program;

@@ -4,11 +4,18 @@ import { type OpenProgram, openProgram } from "./stream-lines.ts";
 
 const SOCAT = "socat";
 
-/** AF_NETLINK, SOCK_RAW and NETLINK_NETFILTER. */
+/** AF_NETLINK and SOCK_RAW with NETLINK_NETFILTER or NETLINK_ROUTE. */
 const NETFILTER = "16:3:12";
+const ROUTE = "16:3:0";
 
-/** Bit of NFNLGRP_NFTABLES, the group to which the kernel sends changes of nftables. */
-const NFTABLES_GROUP = 1 << (7 - 1);
+/** What the kernel sends notifications of: commits to nftables, or changes of interfaces and addresses. */
+export type Notifications = "nftables" | "host";
+
+/** Bits of NFNLGRP_NFTABLES; of RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR and RTNLGRP_IPV6_IFADDR. */
+const GROUPS: Readonly<Record<Notifications, number>> = {
+  nftables: 1 << (7 - 1),
+  host: 1 | (1 << (5 - 1)) | (1 << (9 - 1)),
+};
 
 /** SOL_SOCKET and SO_RCVBUFFORCE, which net.core.rmem_max does not limit. Needs CAP_NET_ADMIN on the host. */
 const FORCED_BUFFER = "1:33";
@@ -21,24 +28,25 @@ const BLOCK = 65_536;
 
 /** Options of a netlink socket. */
 export interface SocketOptions {
-  /** Whether the socket also gets the kernel's notifications about nftables. */
-  readonly notifications: boolean;
+  /** The notifications that the socket also gets; none if absent. */
+  readonly notifications?: Notifications;
   /** Size of the kernel's buffer of unread messages, bytes; the kernel's default if absent. */
   readonly buffer?: { readonly bytes: number; readonly isForced: boolean };
 }
 
 /**
- * Opens a netlink socket to nftables with socat (Debian package socat, 4.6 MB resident). Bytes written to it
+ * Opens a netlink socket with socat (Debian package socat, 4.6 MB resident). Bytes written to it
  * go to the kernel; it prints the kernel's messages. It ends with its input, so also when this process is
  * killed.
  * @param path path or name of socat
  */
-export function openSocket(path: string = SOCAT, { notifications, buffer }: SocketOptions): OpenProgram {
+export function openSocket(path: string = SOCAT, { notifications, buffer }: SocketOptions = {}): OpenProgram {
   const options = [
-    ...(notifications ? [`bind=${address(NFTABLES_GROUP)}`] : []),
+    ...(notifications === undefined ? [] : [`bind=${address(GROUPS[notifications])}`]),
     ...(buffer === undefined ? [] : [bufferOption(buffer)]),
   ];
-  const socket = [`SOCKET-DATAGRAM:${NETFILTER}:${address(0)}`, ...options].join(",");
+  const protocol = notifications === "host" ? ROUTE : NETFILTER;
+  const socket = [`SOCKET-DATAGRAM:${protocol}:${address(0)}`, ...options].join(",");
   // -d prints warnings; -t 0 ends it without a pause.
   return openProgram(path, ["-d", "-t", "0", "-b", String(BLOCK), "STDIO", socket]);
 }

@@ -41,6 +41,8 @@ export type NetlinkMessage =
     }
   /** An entry of the conntrack table; undefined for protocols that we do not use. */
   | { readonly kind: "flow"; readonly listed: ListedFlow | undefined }
+  /** A change of the host's network interfaces or their addresses. */
+  | { readonly kind: "host" }
   /** The end of a dump. */
   | { readonly kind: "done" }
   /** The error of a request or dump (2 is ENOENT); 0 if a request succeeded. */
@@ -64,6 +66,8 @@ const DONE = 3;
 const NFTABLES = 10;
 /** IPCTNL_MSG_CT_NEW of NFNL_SUBSYS_CTNETLINK. */
 const FLOW = 1 << 8;
+/** RTM_NEWLINK, RTM_DELLINK, RTM_NEWADDR and RTM_DELADDR of linux/rtnetlink.h. */
+const HOST_TYPES: ReadonlySet<number> = new Set([16, 17, 20, 21]);
 
 const FAMILY_NUMBERS: Readonly<Record<number, Family>> = { 2: "ip", 10: "ip6" };
 
@@ -185,6 +189,7 @@ function readMessage(
   try {
     const type = view.host16(at + 4);
     if (type === ERROR || type === DONE) return readEnd(view, at, end, type);
+    if (HOST_TYPES.has(type)) return { kind: "host" };
     if (type !== FLOW && type >> 8 !== NFTABLES) return { kind: "other" };
     if (end - at < HEADER + NETFILTER_HEADER) throw new MalformedMessage("header cut off");
     const from = at + HEADER + NETFILTER_HEADER;

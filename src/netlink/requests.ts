@@ -11,6 +11,7 @@ const GET_ELEMENTS = (10 << 8) | 13;
 const GET_GENERATION = (10 << 8) | 16;
 const NEW_FLOW = 1 << 8;
 const GET_FLOWS = (1 << 8) | 1;
+const NOTHING = 1;
 const REQUEST = 1;
 const ACKNOWLEDGE = 4;
 const DUMP = 0x300;
@@ -106,6 +107,11 @@ export function getRequest(
     ),
   ];
   return message(GET_ELEMENTS, REQUEST | ACKNOWLEDGE, FAMILY_NUMBERS[family], body, endianness);
+}
+
+/** A request that any netlink socket answers, with the `error` 0. */
+export function emptyRequest(endianness: Endianness): Buffer {
+  return message(NOTHING, REQUEST | ACKNOWLEDGE, 0, [], endianness);
 }
 
 /**

@@ -35,8 +35,7 @@ const MOST_GONE = 64;
 
 /**
  * Keeps the host's network interfaces in the flow tables. Its transactions are separate, because before Linux
- * 6.16 the kernel refuses one with a deleted interface, which must not delay Services. It polls the
- * interfaces, as the daemon does for all changes of the host.
+ * 6.16 the kernel refuses one with a deleted interface, which must not delay Services.
  */
 export class FastPathDevices implements DaemonPart {
   readonly #host: DevicesHost;

@@ -210,26 +210,32 @@ describe("Daemon", () => {
   });
 
   test("serves NodePorts at an address that the host got later", async () => {
-    const { daemon, view, pass } = await start();
+    const { daemon, view, pass, kernel } = await start();
     daemon.setOptions({ ...options, nodePortAddresses: NODE_ADDRESSES });
     await pass(1000);
     view.addresses = { ip: ["192.0.2.2", "192.0.2.3"], ip6: [] };
-    await pass(options.syncPeriodMs + 2000);
+    kernel.last.handlers.onHostChange?.();
+    await pass(1000);
     const nodePorts = daemon.reconciler.state.families.ip?.table.sets.get("nodeport-ips")?.elements;
     expect([...(nodePorts?.keys() ?? [])]).toEqual(["192.0.2.2", "192.0.2.3"]);
   });
 
   test("warns once while the host cannot be read, and again after it could be read", async () => {
-    const { view, pass, logger } = await start();
+    const { view, pass, logger, kernel } = await start();
+    const hostChanged = async () => {
+      kernel.last.handlers.onHostChange?.();
+      await pass(1000);
+    };
     const warned = () =>
       logger.lines.filter(({ message }) => message.includes("this host, retrying (logged once)")).length;
     view.isUnreadable = true;
+    await hostChanged();
     await pass(3 * options.syncPeriodMs);
     expect(warned()).toBe(1);
     view.isUnreadable = false;
     await pass(options.syncPeriodMs);
     view.isUnreadable = true;
-    await pass(2 * options.syncPeriodMs);
+    await hostChanged();
     expect(warned()).toBe(2);
   });
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { staleFlowSubscriber } from "../../../src/conntrack/stale-flow-cleaner.ts";
+import { addressSubscriber, staleFlowSubscriber } from "../../../src/conntrack/stale-flow-cleaner.ts";
 import { loopbackNodePorts } from "../../../src/daemon/host-subscribers.ts";
 import type { LoopbackNodePort } from "../../../src/daemon/loopback/loopback-proxy.ts";
 import { EVERYWHERE, type FlowPlace } from "../../../src/kernel/conntrack.ts";
@@ -29,6 +29,27 @@ test("stale flows are deleted after a change of a UDP Service, and after every f
   now = 5;
   expect(after("partial"), "flows to an endpoint that serves end").toEqual([EVERYWHERE]);
   expect(after("partial")).toEqual([]);
+});
+
+test("flows to addresses of the node that come or go are looked at", () => {
+  const cleaned: (readonly FlowPlace[])[] = [];
+  const read = addressSubscriber({
+    clean: async (places) => {
+      cleaned.push(places);
+    },
+  });
+  const after = (...addresses: readonly string[]) => {
+    read(addresses);
+    return cleaned.splice(0);
+  };
+  expect(after("192.0.2.2")).toEqual([]);
+  expect(after("192.0.2.2", "192.0.2.7", "fd00::7")).toEqual([
+    [{ family: "ip", address: "192.0.2.7" }, { family: "ip6" }],
+  ]);
+  expect(after("192.0.2.2", "fd00::7", "fe80::1"), "also of the interfaces of new pods").toEqual([
+    [{ family: "ip", address: "192.0.2.7" }],
+  ]);
+  expect(after("192.0.2.2", "fd00::7")).toEqual([]);
 });
 
 test("the loopback proxy is only notified when a NodePort, its owner or its endpoints change", () => {

@@ -49,6 +49,7 @@ async function setUp({ isReady = true } = {}) {
       if (commit.isForeign) foreign.push(commit.author);
     },
     needsOwnElements: () => state.needsOwnElements,
+    onHostChange: () => {},
     onBegun: () => state.begun++,
   });
   await turn();
