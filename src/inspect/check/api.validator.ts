@@ -108,8 +108,8 @@ const REQUIRED: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * The constraints that the API's types do not state and no decoder checks, by type and field. Source: the files
- * that ./api-rules.ts names, and
+ * The constraints that the API's types do not state and no decoder checks, by type and field. Source: the
+ * files that ./api-rules.ts names, and
  * https://github.com/kubernetes/apimachinery/blob/v0.36.2/pkg/util/validation/validation.go
  */
 const CONSTRAINTS: Readonly<Record<string, Readonly<Record<string, Schema>>>> = {
