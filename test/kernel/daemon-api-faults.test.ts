@@ -206,7 +206,7 @@ describe("an API server", () => {
     const { cluster } = lab;
     await lab.stopApi();
     daemon = lab.start();
-    await daemon.saying(AWAY);
+    await daemon.saying("cannot follow the API server; none are known yet");
     expect(await lab.kernelText()).toBe(before);
     await lab.startApi(cluster);
     await lab.watched();

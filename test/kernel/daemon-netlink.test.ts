@@ -117,7 +117,8 @@ describe("the helper that sends requests to the kernel", () => {
     await lab.converged();
     const same = () => lab.metric("nft_proxy_full_resyncs_total", 'result="same"');
     for (let round = 0; round < 3; round++) {
-      await expect.poll(() => helpers(false)).toHaveLength(1);
+      // One for the tables, and for a while one for flows.
+      await expect.poll(() => helpers(false)).not.toEqual([]);
       const before = await same();
       for (const pid of helpers(false)) process.kill(pid, "SIGKILL");
       await expect.poll(same).toBeGreaterThan(before);

@@ -208,7 +208,8 @@ describe("a configuration that changes", () => {
     await daemon.saying("the changed configuration cannot be used: keeping the current one", 2);
     await lab.lab.exec(["rm", file]);
     daemon.signal("SIGHUP");
-    await daemon.saying("SIGHUP: there is no configuration file (--config) that can be read again");
+    const gone = await daemon.saying("the changed configuration cannot be used: keeping the current one", 3);
+    expect(gone).toMatchObject({ err: expect.stringContaining(file) });
     await lab.converged({ masqueradeAll: true });
   });
 
@@ -241,8 +242,8 @@ describe("a daemon that ends by itself", () => {
     const asked = await lab.file("nft-arguments", "");
     const nft = await wrappedNft(lab, "recording-nft", `echo "$@" >>${asked}`);
     expect(await run("--init-only", `--nft-path=${nft}`)).toMatchObject({ exitCode: 0 });
-    // The expressions of all rules, then those of all options.
-    expect(await readFile(asked, "utf8")).toBe("-j -c -f -\n".repeat(2));
+    // The expressions of all rules, those of all options, and what nft must refuse, in both notations.
+    expect(await readFile(asked, "utf8")).toBe("-j -c -f -\n".repeat(4));
     expect(await lab.kernelText()).toBe("");
     expect(lab.api.requests).toEqual([]);
   });

@@ -153,6 +153,7 @@ describe("the cause is found with one command", () => {
   });
 
   test("of an nft that drops transactions: nothing counts as programmed", async () => {
+    await lab.nft("flush", "ruleset");
     const path = await wrappedNft(
       lab,
       "nft-drops",
