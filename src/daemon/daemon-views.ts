@@ -24,7 +24,7 @@ export interface Reports {
   readonly judge: () => HealthReport;
   readonly history: SyncHistory;
   readonly timeline: SyncTimeline;
-  /** Returns what is wrong now. */
+  /** Returns the current problems: see {@link problemsOf}. */
   readonly problems: () => readonly DaemonProblem[];
 }
 
@@ -80,7 +80,7 @@ function ejectedBy(features: readonly DaemonPart[]): readonly EjectedEndpoint[] 
 export function daemonState(
   { version, dryRun, system: { clock, netNamespace } }: DaemonInput,
   options: ProxyOptions,
-  { cache, nodeContext, reconciler, source, tracker, parts }: Proxier,
+  { cache, nodeContext, reconciler, source, parts }: Proxier,
   reports: Reports,
   { features }: Readings,
 ): DaemonState {
@@ -98,7 +98,6 @@ export function daemonState(
       endpointSlices: cache.sliceCount,
       serviceCIDRs: cache.serviceCIDRs().length,
       isNodeKnown: cache.isNodeKnown,
-      nodeLacks: tracker.nodeLacks,
     },
     sources: source.states(),
     sync: syncState(reports),

@@ -36,19 +36,6 @@ export type StartNetlinkListener = (handlers: NetlinkHandlers) => NetlinkListene
 export function netlinkListener(clock: Clock, socat = "socat"): StartNetlinkListener {
   return ({ onMessage, wantsElements, onHostChange, onEnd }) => {
     const reader = new MessageReader(endianness(), wantsElements);
-    const hostEvents = (onChange: () => void, onHostEnd: (error: unknown) => void) => {
-      const ofHost = new MessageReader(endianness());
-      return new NetlinkEvents({
-        socat,
-        clock,
-        notifications: "host",
-        ping: emptyRequest(endianness()),
-        onBytes: (chunk) => {
-          if (ofHost.read(chunk).some(({ kind }) => kind === "host")) onChange();
-        },
-        onEnd: onHostEnd,
-      });
-    };
     let waiting: (() => void)[] = [];
     const release = () => {
       const released = waiting;
@@ -80,7 +67,15 @@ export function netlinkListener(clock: Clock, socat = "socat"): StartNetlinkList
       },
       onEnd: end,
     });
-    sockets = [tables, ...(onHostChange === undefined ? [] : [hostEvents(onHostChange, end)])];
+    const ofHost = new MessageReader(endianness());
+    const host = onHostChange && {
+      notifications: "host" as const,
+      ping: emptyRequest(endianness()),
+      onBytes: (chunk: Uint8Array) => {
+        if (ofHost.read(chunk).some(({ kind }) => kind === "host")) onHostChange();
+      },
+    };
+    sockets = [tables, ...(host ? [new NetlinkEvents({ socat, clock, ...host, onEnd: end })] : [])];
     return {
       ready: Promise.all(sockets.map(({ ready }) => ready)).then(
         () => true,

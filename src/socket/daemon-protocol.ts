@@ -197,8 +197,6 @@ export interface DaemonObjectCounts {
   readonly serviceCIDRs: number;
   /** Whether our Node object has been seen. */
   readonly isNodeKnown: boolean;
-  /** The fields that our Node lost, with their last known values in use; absent from older daemons. */
-  readonly nodeLacks?: readonly string[];
 }
 
 /** Whether the kernel is up to date with the objects. */

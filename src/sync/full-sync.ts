@@ -42,22 +42,27 @@ export async function fullSync(
   nft: Nft,
   tables: TableReader,
   desired: Ruleset,
-  { state, keepsIds, adopt, chunkSize }: FullSyncOptions = {},
+  options: FullSyncOptions = {},
 ): Promise<FullSyncReport> {
-  const families = Object.keys(desired) as Family[];
-  const kernel = await readKernel(tables, families);
   const { commits } = nft;
-  const repaired = async (): Promise<FullSyncReport> => {
-    if (kernel.kind === "unreadable")
-      return { deltas: [], unreadable: kernel.reason, applied: await rebuild(nft, tables, desired) };
-    await adopt?.(kernel.ruleset);
-    const deltas =
-      state?.adopt(kernel.ruleset, { keepsIds, desired }) ?? diffRuleset(kernel.ruleset, desired);
-    return { deltas, unreadable: undefined, applied: await applyDeltas(nft, tables, deltas, { chunkSize }) };
-  };
-  const report = await repaired();
-  if (nft.commits > commits) await requireTables(nft, families);
+  const report = await repair(nft, tables, desired, options);
+  if (nft.commits > commits) await requireTables(nft, Object.keys(desired) as Family[]);
   return report;
+}
+
+async function repair(
+  nft: Nft,
+  tables: TableReader,
+  desired: Ruleset,
+  { state, keepsIds, adopt, chunkSize }: FullSyncOptions,
+): Promise<FullSyncReport> {
+  const kernel = await readKernel(tables, Object.keys(desired) as Family[]);
+  if (kernel.kind === "unreadable") {
+    return { deltas: [], unreadable: kernel.reason, applied: await rebuild(nft, tables, desired) };
+  }
+  await adopt?.(kernel.ruleset);
+  const deltas = state?.adopt(kernel.ruleset, { keepsIds, desired }) ?? diffRuleset(kernel.ruleset, desired);
+  return { deltas, unreadable: undefined, applied: await applyDeltas(nft, tables, deltas, { chunkSize }) };
 }
 
 /**

@@ -104,17 +104,20 @@ function judgeFamily(
 ): FamilyVerdict {
   if (pendingSince === undefined || now - pendingSince < threshold)
     return { healthy: true, lastSynced, reason: "", isExcluded: false };
-  const seconds = Math.floor((now - pendingSince) / 1000);
-  const what =
-    lastSynced === undefined
-      ? `nothing has been programmed in the ${seconds} s since the start`
-      : `the rules have been out of date for ${seconds} s`;
+  const what = outOfDateText(lastSynced, `${Math.floor((now - pendingSince) / 1000)} s`);
   return {
     healthy: false,
     lastSynced,
     isExcluded: false,
     reason: problem === "" ? what : `${what}: ${problem}`,
   };
+}
+
+/** @param duration how long the kernel has lacked changes, as text */
+export function outOfDateText(lastSynced: number | undefined, duration: string): string {
+  return lastSynced === undefined
+    ? `nothing has been programmed in the ${duration} since the start`
+    : `the rules have been out of date for ${duration}`;
 }
 
 function whyIneligible({ node, nodeName }: HealthSnapshot): string {

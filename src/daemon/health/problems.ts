@@ -14,6 +14,7 @@ import type { Conflict } from "../../ruleset/family-state.ts";
 import { frontendText } from "../../ruleset/keys.ts";
 import type { DaemonProblem } from "../../socket/daemon-protocol.ts";
 import type { Quarantine } from "../../sync/quarantine-changes.ts";
+import { outOfDateText } from "./health.ts";
 
 /** What a daemon knows when it looks for its problems. Times are milliseconds since 1970. */
 export interface ProblemFacts {
@@ -68,11 +69,7 @@ function programming(facts: ProblemFacts): DaemonProblem | undefined {
   const { now, lastSynced, pendingSince = now, problem, sources } = facts;
   const [since, isLong] = [now - pendingSince, now - pendingSince >= LONG];
   if (!isLong && (lastSynced === undefined || problem === "")) return undefined;
-  const late =
-    lastSynced === undefined
-      ? `nothing has been programmed in the ${durationWords(since)} since the start`
-      : `the rules have been out of date for ${durationWords(since)}`;
-  const what = isLong ? late : "the last sync failed";
+  const what = isLong ? outOfDateText(lastSynced, durationWords(since)) : "the last sync failed";
   const isFollowing = RESOURCE_NAMES.every((name) => sources[name].failure === "");
   return {
     kind: "programming",

@@ -1,7 +1,7 @@
 import { integer, MOST_32_BITS, own } from "../../base/option.ts";
 import type { Feature } from "../seam/feature.ts";
 import { RefusalPoller } from "./refusal-poller.ts";
-import { newRefusals, readRefusals } from "./refused-set.ts";
+import { newRefusals, readEntries, readRefusals } from "./refused-set.ts";
 import { FEATURE, rules, sizeOf } from "./rules.ts";
 
 export const refusalRecord: Feature = {
@@ -23,7 +23,7 @@ export const refusalRecord: Feature = {
   createDaemonPart: (host) =>
     new RefusalPoller(host, async () => {
       const families = host.nodeContext().map(({ family }) => family);
-      return (await readRefusals(host.tables, families, host.clock.now())) ?? [];
+      return (await readEntries(host.tables, families)) ?? [];
     }),
   refusals: { read: readRefusals, since: newRefusals, sizeOf },
 };

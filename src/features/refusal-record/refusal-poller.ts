@@ -8,8 +8,8 @@ import { loggedReading } from "../../kernel/logged-reading.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { AllowedClients, type RefusalCause, refusedFrontend } from "../../ruleset/refusal-causes.ts";
 import type { DaemonPart, FeatureCard, FeatureHost, Fill } from "../seam/daemon-part.ts";
-import { lastPacketAt, type RefusalEntry, type SeenRefusal } from "../seam/refusals.ts";
-import { newRefusals, refusalKey } from "./refused-set.ts";
+import type { RefusalEntry, SeenRefusal } from "../seam/refusals.ts";
+import { newRefusals, refusalKey, withFirstTimes } from "./refused-set.ts";
 import { sizeOf } from "./rules.ts";
 
 /** What a {@link RefusalPoller} needs of the daemon. */
@@ -153,22 +153,6 @@ export class RefusalPoller implements DaemonPart {
     // The first node reports it.
     this.#host.warn(service, { reason: "ConnectionsRefused", action: "Refuse", note, clusterKey: "" });
   }
-}
-
-/** Keeps the times of first packets, which the kernel does not record. @param before the last reading */
-function withFirstTimes(
-  entries: readonly RefusalEntry[],
-  before: readonly SeenRefusal[] | undefined,
-  now: number,
-): SeenRefusal[] {
-  const known = new Map(before?.map((entry) => [refusalKey(entry), entry]));
-  return entries.map((entry): SeenRefusal => {
-    const earlier = known.get(refusalKey(entry));
-    const isKnown = earlier !== undefined && entry.packets >= earlier.packets;
-    const isWholeSeen = before !== undefined || entry.packets === 1;
-    const firstAt = isKnown ? earlier.firstAt : isWholeSeen ? lastPacketAt(entry, now) : undefined;
-    return firstAt === undefined ? entry : { ...entry, firstAt };
-  });
 }
 
 function addTo(

@@ -30,9 +30,10 @@ export function featureReason(
     refusal: () => refusalAt(connection, services, input),
   };
   for (const { name, words } of FEATURES) {
-    const budget = input.state.budgets.without(name);
-    const without = (service: Service) =>
-      servicePortsOf(service).flatMap(({ key }) => budget.get(key) ?? [])[0];
+    const without = (service: Service) => {
+      const budget = input.state.budgets.without(name);
+      return servicePortsOf(service).flatMap(({ key }) => budget.get(key) ?? [])[0];
+    };
     const reason = words?.reason?.({ ...packet, without });
     if (reason !== undefined) return { ...reason, cause: (reason.cause ?? name) as Cause };
   }
@@ -53,7 +54,7 @@ function matchesAt(to: string, { name }: Service, input: ExplainInput): readonly
 /** The outcomes of frontends, the most favourable first. */
 const OUTCOMES: readonly FrontendOutcome[] = ["served", "no-local-endpoints", "no-endpoints"];
 
-/** Why no frontend at an address serves a client: the reason of the one that would first. */
+/** Why an address does not serve a client: the reason of the frontend that comes closest to serving it. */
 function refusalAt(
   connection: Connection,
   services: readonly Service[],
