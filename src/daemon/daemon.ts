@@ -43,7 +43,7 @@ export interface Daemon {
   readonly options: ProxyOptions;
   /** Applies options that are safe to change while running (see config/reload.ts). */
   setOptions(next: ProxyOptions): void;
-  /** Takes what came of reading the configuration again. */
+  /** Records whether a changed configuration can be used, and which settings wait for a restart. */
   configRead(state: ConfigState): void;
   /** Returns the desired state, the committed state and the transaction between them, for support. */
   snapshot(): Record<string, unknown>;

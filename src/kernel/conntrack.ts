@@ -24,7 +24,7 @@ export interface FlowTable {
    */
   unansweredConnections(): AsyncIterable<Flow>;
   /**
-   * Expires any number of flows; those that have ended meanwhile are no error.
+   * Makes flows expire now, any number of them. One that has already ended is no error.
    * @throws AppError HOST if the kernel refuses it
    */
   expireFlows(flows: readonly Flow[]): Promise<void>;

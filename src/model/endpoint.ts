@@ -32,9 +32,9 @@ type PortInFamily = Pick<ServicePort, "family"> & {
 
 /**
  * The endpoints of one service port, sorted by target: from all slices of the Service and family that have a
- * port with this name and protocol. Two pods may share an address for a while. Of several entries for an
- * endpoint, one counts: one that does not terminate (kube-proxy 1.36, kubernetes pull request 135593), then
- * one that is ready, serving, local, and with the largest share, so that the order does not matter.
+ * port with this name and protocol. Two pods may share an address for a while: of several entries for one
+ * endpoint, the best counts, in whatever order they come. One that does not terminate is better (kube-proxy
+ * 1.36, kubernetes pull request 135593), then one that is ready, serving, or local, then the larger share.
  */
 export function endpointsOf(
   slices: Iterable<EndpointSlice>,

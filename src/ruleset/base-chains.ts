@@ -126,7 +126,7 @@ const HOOKED_CHAINS: readonly HookedChain[] = [
   { name: "nat-postrouting", base: hook("nat", "postrouting", SRCNAT), rules: () => [jump(MASQUERADING)] },
 ];
 
-/** The base chains of one family. @param features those that are in the table */
+/** The base chains of one family. @param features the features that the table has sets and chains of */
 export function baseChains(context: FamilyContext, features: Features): StaticChain[] {
   return HOOKED_CHAINS.map(({ name, base, rules }) => {
     return { name, base, rules: rules(context, features) };

@@ -42,8 +42,8 @@ export class DeltaTracker {
   readonly #timeouts = new Map<string, TimeoutPolicy | undefined>();
 
   /**
-   * @param specs the sets and maps that the table always has, all empty
-   * @param flowtable the one that the table always has
+   * @param specs the sets and maps to begin with, all empty
+   * @param flowtable the flow table to begin with
    */
   constructor(family: Family, specs: readonly SetSpec[], flowtable?: Flowtable) {
     const sets = new Map(specs.map((spec) => [spec.name, { spec, elements: new Map<string, string>() }]));

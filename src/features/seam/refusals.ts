@@ -31,7 +31,7 @@ export function lastPacketAt({ silentFor }: Pick<RefusalEntry, "silentFor">, now
 /** How the command `refusals` reads a record of refused connections. */
 export interface RefusalReader {
   /**
-   * Reads those that the kernel remembers.
+   * Reads the refusals that the kernel has recorded.
    * @param now the time, milliseconds since 1970
    * @returns undefined if none are recorded
    * @throws AppError as {@link TableReader} does

@@ -75,7 +75,7 @@ function objectErrors(kind: CheckedKind, subject: Subject): Diagnostic[] {
   return found.map((one) => locate(subject, one));
 }
 
-/** Returns the errors of the API server about an object, without those that its decoder reports. */
+/** Returns the errors that the API server would report about an object, and that its decoder does not. */
 function apiErrors(kind: CheckedKind, subject: Subject | IgnoredObject): readonly FieldDiagnostic[] {
   const written = writtenBy(subject);
   const decoded = shapeOf(kind, written);

@@ -31,7 +31,7 @@ const NO_PORTS: Pick<AnnotatedObject, "ports" | "invalidPorts"> = { ports: [], i
 /**
  * Decodes the annotations of an object. One that is invalid, or of a feature that is off in the object's
  * namespace, is ignored as a whole.
- * @param all those that such objects may have
+ * @param all the annotations that objects of this kind may have
  * @param diagnostics receives a warning about each ignored annotation, and about parts without effect
  * @param ports of a Service
  */

@@ -25,8 +25,9 @@ export class ReflectorLog {
   }
 
   /**
-   * Records that the server accepted a watch. @param isFresh whether its version is that of a list just made;
-   * an older one may have expired, which only the first event of the watch says
+   * Records that the server accepted a watch.
+   * @param isFresh whether it continues a list that was just made; an older version may have expired, which
+   * only the first event of the watch shows
    */
   open(isFresh: boolean): void {
     this.status.followed();
