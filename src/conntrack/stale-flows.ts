@@ -9,6 +9,7 @@ import type { NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { Service } from "../model/service.ts";
 import { type ServicePort, servicePortsOf } from "../model/service-port.ts";
+import { SliceEndpoints } from "../model/slice-endpoints.ts";
 import type { FamilyState } from "../ruleset/family-state.ts";
 import type { PortInterval } from "../ruleset/interval-frontends.ts";
 import { frontendKey, intervalKey, nodePortKey, parseFrontendKey } from "../ruleset/keys.ts";
@@ -166,7 +167,7 @@ export class UdpFrontends {
         const byAddress = bySlice.get(slice) ?? groupBy(slice.endpoints, (endpoint) => endpoint.address);
         bySlice.set(slice, byAddress);
         const endpoints = byAddress.get(address);
-        return endpoints === undefined ? [] : [{ ...slice, endpoints }];
+        return endpoints === undefined ? [] : [{ ...slice, endpoints: new SliceEndpoints(endpoints) }];
       });
       return this.#serving(slices, port, isEnded);
     };

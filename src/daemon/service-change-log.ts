@@ -104,7 +104,8 @@ function readyEndpoints(slices: readonly EndpointSlice[]): { ready: number; node
   const addresses = byFamily(() => new Set<string>());
   const nodes = new Set<string>();
   for (const { family, endpoints } of slices) {
-    for (const { address, nodeName } of endpoints.filter(({ ready }) => ready)) {
+    for (const { address, nodeName, ready } of endpoints) {
+      if (!ready) continue;
       addresses[family].add(address);
       nodes.add(nodeName);
     }

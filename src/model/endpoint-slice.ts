@@ -1,6 +1,7 @@
 import type { Family } from "../base/family.ts";
 import type { FeatureValues } from "./features.ts";
 import type { Protocol, ServiceName } from "./ids.ts";
+import type { SliceEndpoints } from "./slice-endpoints.ts";
 
 /** One entry of an EndpointSlice's `ports` that a proxy can use. */
 export interface SlicePort {
@@ -37,7 +38,7 @@ export interface EndpointSlice {
   readonly service: ServiceName;
   readonly family: Family;
   readonly ports: readonly SlicePort[];
-  readonly endpoints: readonly SliceEndpoint[];
+  readonly endpoints: SliceEndpoints;
   /** What annotations of features ask for; absent for nothing. */
   readonly features?: FeatureValues;
   /** The annotation `endpoints.kubernetes.io/last-change-trigger-time`, milliseconds; 0 when absent. */

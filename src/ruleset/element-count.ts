@@ -168,7 +168,7 @@ function countedByPort(
   const counted = new Map<string, { count: number; local: number; slices: EndpointSlice[] }>();
   for (const slice of slices) {
     if (slice.family !== family || slice.endpoints.length === 0) continue;
-    const local = localEndpoints(slice, place.name);
+    const local = slice.endpoints.countOn(place.name);
     for (const port of slice.ports) {
       const name = portNameOf(port);
       const of = counted.get(name) ?? { count: 0, local: 0, slices: [] };
@@ -179,10 +179,4 @@ function countedByPort(
     }
   }
   return counted;
-}
-
-function localEndpoints({ endpoints }: EndpointSlice, nodeName: string): number {
-  let local = 0;
-  if (nodeName !== "") for (const endpoint of endpoints) if (endpoint.nodeName === nodeName) local++;
-  return local;
 }

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { RANGES } from "../../src/features/port-ranges/rules.ts";
 import { serviceOf } from "../../src/model/ids.ts";
 import { compareAge, type Service } from "../../src/model/service.ts";
+import { SliceEndpoints } from "../../src/model/slice-endpoints.ts";
 import { elementCount } from "../../src/ruleset/element-count.ts";
 import { parseId } from "../../src/ruleset/list-ids.ts";
 import type { FamilyContext } from "../../src/ruleset/node-context.ts";
@@ -144,12 +145,14 @@ describe("budgets that Services share", () => {
       fc.property(anyObjects, tightContexts, fc.boolean(), ({ services, slices }, context, ready) => {
         const flipped = slices.map((each) => ({
           ...each,
-          endpoints: each.endpoints.map((endpoint) => ({
-            ...endpoint,
-            ready,
-            serving: ready,
-            terminating: !ready,
-          })),
+          endpoints: new SliceEndpoints(
+            [...each.endpoints].map((endpoint) => ({
+              ...endpoint,
+              ready,
+              serving: ready,
+              terminating: !ready,
+            })),
+          ),
         }));
         const [before, after] = [slices, flipped].map((each) => {
           const { rules: _, ...reasons } = outcomeOf(renderAll({ services, slices: each }, context));

@@ -5,6 +5,7 @@ import { byFamily } from "../../src/base/family.ts";
 import { ALL_PARTS, FRONTEND_KINDS } from "../../src/features/frontends.ts";
 import { RANGES } from "../../src/features/port-ranges/rules.ts";
 import { familyOf } from "../../src/model/ip.ts";
+import { SliceEndpoints } from "../../src/model/slice-endpoints.ts";
 import type { Rule, Transaction } from "../../src/nft/ast/json.ts";
 import type { Chain, ElementSet, Ruleset, Table } from "../../src/nft/ast/ruleset.ts";
 import { diffRuleset, type TableDelta } from "../../src/nft/delta.ts";
@@ -42,7 +43,10 @@ const NODE: Host = { localAddresses: new Set(["192.0.2.2", "fd00:c0::2"]) };
 /** The same Services, each EndpointSlice without its last endpoint. */
 const withFewerEndpoints = ({ services, slices }: Required<Objects>): Required<Objects> => ({
   services,
-  slices: slices.map((slice) => ({ ...slice, endpoints: slice.endpoints.slice(0, -1) })),
+  slices: slices.map((slice) => ({
+    ...slice,
+    endpoints: new SliceEndpoints([...slice.endpoints].slice(0, -1)),
+  })),
 });
 
 /** The same Services, each without its first source range. */

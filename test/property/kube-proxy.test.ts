@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { compareOutcomes } from "../../src/inspect/outcomes/compare-outcomes.ts";
 import { withoutFeature } from "../../src/model/service.ts";
 import { servicePortsOf } from "../../src/model/service-port.ts";
+import { SliceEndpoints } from "../../src/model/slice-endpoints.ts";
 import { joinParts } from "../../src/nft/elements.ts";
 import { nodePortKey } from "../../src/ruleset/keys.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
@@ -39,10 +40,12 @@ function withConditions(objects: Required<Objects>, conditions: readonly object[
   let next = 0;
   const slices = objects.slices.map(({ features: _, ...slice }) => ({
     ...slice,
-    endpoints: slice.endpoints.map((endpoint) => ({
-      ...endpoint,
-      ...conditions[next++ % conditions.length],
-    })),
+    endpoints: new SliceEndpoints(
+      [...slice.endpoints].map((endpoint) => ({
+        ...endpoint,
+        ...conditions[next++ % conditions.length],
+      })),
+    ),
   }));
   const services = objects.services.map((service) =>
     withoutFeature(withoutFeature(service, "port-ranges"), "schedulers"),

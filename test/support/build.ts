@@ -14,6 +14,7 @@ import { ObjectCache } from "../../src/model/object-cache.ts";
 import type { Service, ServicePortSpec } from "../../src/model/service.ts";
 import { SERVICE_BUDGET, SHARED_BUDGET } from "../../src/model/service-budget.ts";
 import { type ServicePort, servicePortsOf } from "../../src/model/service-port.ts";
+import { SliceEndpoints } from "../../src/model/slice-endpoints.ts";
 import type { PortInterval } from "../../src/ruleset/interval-frontends.ts";
 import { MOST_STICKY_PORTS } from "../../src/ruleset/list-ids.ts";
 import type { FamilyContext, NodeContext } from "../../src/ruleset/node-context.ts";
@@ -143,7 +144,7 @@ export function slice(options: SliceOptions = {}): EndpointSlice {
     service: owner,
     family,
     ports: options.ports ?? [slicePort(8080)],
-    endpoints,
+    endpoints: new SliceEndpoints(endpoints),
     ...(options.weight !== undefined && { features: { schedulers: { weight: options.weight } } }),
     lastChangeTriggerTime: 0,
   };

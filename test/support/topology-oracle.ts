@@ -40,7 +40,7 @@ export function servedBy(
         slice.ports
           .filter(({ name, protocol }) => name === port.spec.name && protocol === port.spec.protocol)
           .flatMap((slicePort) =>
-            slice.endpoints.map(
+            [...slice.endpoints].map(
               (source): Entry => ({
                 address: source.address,
                 port: slicePort.port,

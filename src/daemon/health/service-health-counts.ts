@@ -51,7 +51,7 @@ export class ServiceHealthCounts {
     const local = this.#cache
       .slices(name)
       .filter((slice) => slice.family === family)
-      .flatMap((slice) => slice.endpoints)
+      .flatMap((slice) => [...slice.endpoints])
       .filter((endpoint) => endpoint.ready && endpoint.nodeName === this.#cache.node.name);
     return new Set(local.map(({ address }) => address)).size;
   }

@@ -99,7 +99,7 @@ export function targetsLeft(
   after: EndpointSlice | undefined,
   most: number,
 ): readonly string[] {
-  const addresses = new Set(after?.endpoints.map(({ address }) => address));
+  const addresses = new Set([...(after?.endpoints ?? [])].map(({ address }) => address));
   const kept = new Set(after && tcpPorts(after));
   const ports = tcpPorts(before);
   const closed = ports.filter((port) => !kept.has(port));

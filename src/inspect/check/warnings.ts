@@ -128,7 +128,7 @@ function sliceWarnings(
   clusterIPs: ReadonlyMap<string, ServiceName>,
 ): FieldDiagnostic[] {
   const service = subjects.get(slice.service)?.value;
-  const loops = slice.endpoints.flatMap(({ address }, index) => {
+  const loops = [...slice.endpoints].flatMap(({ address }, index) => {
     const owner = clusterIPs.get(address);
     if (owner === undefined) return [];
     const reason = `${address} is the cluster IP of ${owner}: connections cannot be forwarded to it`;

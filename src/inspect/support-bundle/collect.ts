@@ -151,7 +151,7 @@ function namesOf(
   nodeName: string,
 ): NamesByKind {
   const qualified = services.map(({ name }) => name.split("/"));
-  const endpoints = endpointSlices.flatMap((slice) => slice.endpoints);
+  const endpoints = endpointSlices.flatMap((slice) => [...slice.endpoints]);
   return {
     node: [nodeName, ...endpoints.map((endpoint) => endpoint.nodeName), ...nodes.map(({ name }) => name)],
     zone: [...endpoints.map(({ zone }) => zone), ...endpoints.flatMap(({ zoneHints }) => zoneHints)],

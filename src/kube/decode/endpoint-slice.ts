@@ -1,11 +1,12 @@
 import type { V1Endpoint, V1EndpointSlice } from "@kubernetes/client-node";
 import { FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
-import { exactList, SharedValues } from "../../base/shared-values.ts";
+import { SharedValues } from "../../base/shared-values.ts";
 import { quoted } from "../../base/text.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../model/endpoint-slice.ts";
 import { serviceName } from "../../model/ids.ts";
 import { canonicalAddress, isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../../model/ip.ts";
+import { SliceEndpoints } from "../../model/slice-endpoints.ts";
 import { annotatedFields, SLICE_ANNOTATIONS } from "./annotations.ts";
 import {
   DECODE_DEFAULTS,
@@ -33,14 +34,7 @@ const TRIGGER_TIME_ANNOTATION = "endpoints.kubernetes.io/last-change-trigger-tim
  * kubectl commands.
  */
 const POD_NAME = /^[a-z0-9][a-z0-9.-]{0,252}$/;
-/** Shared to save memory: there may be hundreds of thousands of endpoints, and most have no hints. */
 const NO_HINTS: readonly string[] = [];
-
-/**
- * The names of nodes and zones: JSON.parse creates a separate string for each (V8: of more than 10
- * characters).
- */
-const names = new SharedValues<string>();
 
 /** Shares equal lists of ports: most EndpointSlices have one of a few. */
 const portLists = new SharedValues<readonly SlicePort[]>();
@@ -109,7 +103,7 @@ function endpointsOf(
   family: Family,
   namespace: string,
   diagnostics: FieldDiagnostic[],
-): readonly SliceEndpoint[] {
+): SliceEndpoints {
   const result: SliceEndpoint[] = [];
   for (const [index, endpoint] of (raw.endpoints ?? []).entries()) {
     if (isOmitted(endpoint)) continue;
@@ -117,7 +111,7 @@ function endpointsOf(
     if (typeof address === "string") result.push(endpointOf(endpoint, address, namespace));
     else diagnostics.push({ path: `endpoints[${index}].addresses[0]`, ...address });
   }
-  return exactList(result);
+  return new SliceEndpoints(result);
 }
 
 /** Parses the address of an endpoint. Returns it in canonical form. */
@@ -147,8 +141,8 @@ function endpointOf(raw: RawEndpoint, address: string, namespace: string): Slice
   const conditions = raw.conditions ?? {};
   return {
     address,
-    nodeName: sharedName(raw.nodeName ?? ""),
-    zone: sharedName(raw.zone ?? ""),
+    nodeName: raw.nodeName ?? "",
+    zone: raw.zone ?? "",
     ready: conditions.ready ?? true,
     serving: conditions.serving ?? true,
     terminating: conditions.terminating ?? false,
@@ -158,10 +152,6 @@ function endpointOf(raw: RawEndpoint, address: string, namespace: string): Slice
   };
 }
 
-function sharedName(name: string): string {
-  return names.share(name, name);
-}
-
 function hintsOf(hints: Optional<readonly { readonly name?: Optional<string> }[]>): readonly string[] {
   return hints?.length ? hints.map((hint) => hint.name ?? "") : NO_HINTS;
 }
@@ -169,7 +159,5 @@ function hintsOf(hints: Optional<readonly { readonly name?: Optional<string> }[]
 function podOf({ targetRef }: RawEndpoint, namespace: string): string {
   const [inNamespace, name] = [targetRef?.namespace || namespace, targetRef?.name ?? ""];
   const isPod = targetRef?.kind === "Pod" && POD_NAME.test(inNamespace) && POD_NAME.test(name);
-  // join() makes one flat string; V8 keeps a template as a tree of its parts, which costs memory for every
-  // endpoint.
-  return isPod ? [inNamespace, name].join("/") : "";
+  return isPod ? `${inNamespace}/${name}` : "";
 }

@@ -4,6 +4,7 @@ import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/features/passive-heal
 import { NftProgram } from "../../../src/kernel/nft.ts";
 import type { ServiceName } from "../../../src/model/ids.ts";
 import type { ObjectCache } from "../../../src/model/object-cache.ts";
+import { SliceEndpoints } from "../../../src/model/slice-endpoints.ts";
 import { creation } from "../../../src/nft/delta.ts";
 import { applyDeltas } from "../../../src/sync/apply-deltas.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
@@ -120,7 +121,11 @@ export const underWay: Work = {
     return [
       await besideFlows("both tables made anew", () => applyDeltas(nft, tables, anew)),
       await besideFlows("one of two endpoints gone, and come", async (number) => {
-        cache.putSlice(number % 2 === 0 ? { ...slice, endpoints: slice.endpoints.slice(0, 1) } : slice);
+        cache.putSlice(
+          number % 2 === 0
+            ? { ...slice, endpoints: new SliceEndpoints([...slice.endpoints].slice(0, 1)) }
+            : slice,
+        );
         await sync();
         // Makes the balancing chain for two endpoints be recreated each time.
         await reconciler.deleteStaleChains();

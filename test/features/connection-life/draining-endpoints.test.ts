@@ -8,6 +8,7 @@ import {
 } from "../../../src/features/connection-life/vanished-endpoints.ts";
 import type { EndpointSlice, SliceEndpoint } from "../../../src/model/endpoint-slice.ts";
 import type { Service } from "../../../src/model/service.ts";
+import { SliceEndpoints } from "../../../src/model/slice-endpoints.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import {
   cacheOf,
@@ -370,11 +371,11 @@ test("those that terminate for the longest time are drained if a namespace has t
   clock.now += 1;
   const many = drainingMany(2 * MOST_VANISHED + 10, 1).slices.map((one) => ({
     ...one,
-    endpoints: one.endpoints.toReversed(),
+    endpoints: new SliceEndpoints([...one.endpoints].toReversed()),
   }));
   for (const one of many) cache.putSlice(one);
   await sync();
-  const targets = many.flatMap(({ endpoints }) => endpoints.map(({ address }) => `${address} . 8000`));
+  const targets = many.flatMap(({ endpoints }) => [...endpoints].map(({ address }) => `${address} . 8000`));
   expect([...vanished.resettable(targets)].sort()).toEqual(targets.slice(10).sort());
 });
 

@@ -4,6 +4,7 @@ import { type CleaningReport, StaleFlowCleaner } from "../../../src/conntrack/st
 import { nodePortHosts } from "../../../src/conntrack/stale-flows.ts";
 import { EVERYWHERE, type Flow, type FlowEnd } from "../../../src/kernel/conntrack.ts";
 import { servicePortsOf } from "../../../src/model/service-port.ts";
+import { SliceEndpoints } from "../../../src/model/slice-endpoints.ts";
 import {
   DRAINING,
   endpoint,
@@ -185,7 +186,9 @@ describe("flows are judged", () => {
     node.sync({
       ...DNS,
       slices:
-        first === undefined ? [] : [first, { ...first, name: "second", endpoints: [endpoint("10.244.1.6")] }],
+        first === undefined
+          ? []
+          : [first, { ...first, name: "second", endpoints: new SliceEndpoints([endpoint("10.244.1.6")]) }],
     });
     const flows = ["5", "6", "7"].map((last) => `10.96.0.10 . 53>10.244.1.${last} . 5300`);
     expect(staleOf(node, ...flows)).toEqual([flows[2]]);

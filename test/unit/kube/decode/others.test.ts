@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { decodeEndpointSlice } from "../../../../src/kube/decode/endpoint-slice.ts";
 import { decodeNode, decodeServiceCIDR } from "../../../../src/kube/decode/node.ts";
+import { SliceEndpoints } from "../../../../src/model/slice-endpoints.ts";
 
 function slice(parts: object = {}, metadata: object = {}): unknown {
   const labels = { "kubernetes.io/service-name": "web" };
@@ -52,7 +53,7 @@ describe("an EndpointSlice", () => {
         service: "town/web",
         family: "ip",
         ports: [{ name: "http", protocol: "tcp", port: 8080 }],
-        endpoints: [
+        endpoints: new SliceEndpoints([
           {
             address: "10.244.1.1",
             nodeName: "",
@@ -64,7 +65,7 @@ describe("an EndpointSlice", () => {
             nodeHints: [],
             pod: "",
           },
-        ],
+        ]),
         lastChangeTriggerTime: 0,
       },
     });
@@ -87,7 +88,7 @@ describe("an EndpointSlice", () => {
     );
     expect(diagnostics).toEqual([]);
     expect(value.lastChangeTriggerTime).toBe(1000);
-    expect(value.endpoints).toEqual([
+    expect([...value.endpoints]).toEqual([
       {
         address: "fd00::1",
         nodeName: "node-1.example",
@@ -104,24 +105,23 @@ describe("an EndpointSlice", () => {
 
   test("takes null for an absent value, also for an empty list", () => {
     const { value } = oursSlice({ endpoints: null, ports: null });
-    expect([value.endpoints, value.ports]).toEqual([[], []]);
+    expect([[...value.endpoints], value.ports]).toEqual([[], []]);
     const nulls = {
       addresses: ["10.0.0.1"],
       conditions: { ready: null, serving: null },
       hints: null,
       targetRef: null,
     };
-    expect(oursSlice({ endpoints: [nulls] }).value.endpoints[0]).toMatchObject({
-      ready: true,
-      serving: true,
-    });
+    expect([...oursSlice({ endpoints: [nulls] }).value.endpoints]).toMatchObject([
+      { ready: true, serving: true },
+    ]);
   });
 
   test("ignores the name of a pod that kubectl would read as an option", () => {
     const targetRef = { kind: "Pod", namespace: "town", name: "--all" };
-    expect(oursSlice({ endpoints: [{ addresses: ["10.0.0.1"], targetRef }] }).value.endpoints).toMatchObject([
-      { pod: "" },
-    ]);
+    expect([
+      ...oursSlice({ endpoints: [{ addresses: ["10.0.0.1"], targetRef }] }).value.endpoints,
+    ]).toMatchObject([{ pod: "" }]);
   });
 
   test("excludes a port without a number, and gives one without a name the empty name", () => {
@@ -150,7 +150,7 @@ describe("an EndpointSlice", () => {
     ];
     const endpoints = [...texts.map((text) => ({ addresses: [text] })), { addresses: [] }, {}];
     const { value, diagnostics } = oursSlice({ endpoints });
-    expect(value.endpoints.map(({ address }) => address)).toEqual(["10.0.0.1", "10.0.0.2"]);
+    expect([...value.endpoints].map(({ address }) => address)).toEqual(["10.0.0.1", "10.0.0.2"]);
     expect(diagnostics.map(({ path }) => path)).toEqual(
       [1, 2, 3, 4, 5, 6, 8, 9].map((at) => `endpoints[${at}].addresses[0]`),
     );
