@@ -2,9 +2,8 @@ import { endianness } from "node:os";
 import type { Family } from "../base/family.ts";
 import { decodedElement, hasEndElements } from "../netlink/element-bytes.ts";
 import { type Ruleset, type SetSpec, TABLE_NAME } from "../nft/ast/ruleset.ts";
-import type { ElementsDelta, TableDelta } from "../nft/delta.ts";
+import { type ElementsDelta, onlyElements, type TableDelta } from "../nft/delta.ts";
 import type { Element } from "../nft/elements.ts";
-import { onlyElements } from "../nft/transaction.ts";
 import type { Commit, TableMessage } from "./kernel-events.ts";
 
 /**
@@ -150,5 +149,5 @@ function difference(
     const value = desired.get(key);
     return value === undefined ? [] : [{ key, value }];
   });
-  return { spec, deleted: wrong.flatMap(([key, element]) => (element === undefined ? [] : [key])), added };
+  return { spec, deleted: wrong.flatMap(([, element]) => element ?? []), added };
 }

@@ -1,10 +1,9 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { AppError, messageOf } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
-import type { Chain, ElementSet, Ruleset, SetSpec, Table } from "../nft/ast/ruleset.ts";
+import type { ElementSet, Ruleset, SetSpec, Table } from "../nft/ast/ruleset.ts";
 import { parseListing, readListing } from "../nft/canonical/parse.ts";
-import { diffDeclarations, isEmptyDelta, type TableDelta } from "../nft/delta.ts";
-import type { Element } from "../nft/elements.ts";
+import { diffDeclarations, nonEmpty, type TableDelta, tableBefore } from "../nft/delta.ts";
 import { SetComparison } from "../nft/set-comparison.ts";
 import type { TableReader } from "./table-reader.ts";
 
@@ -24,18 +23,9 @@ interface Unreadable {
 /** The contents of nft-proxy's tables in the kernel. */
 export type KernelState = { readonly kind: "read"; readonly ruleset: Ruleset } | Unreadable;
 
-/** A difference of one of nft-proxy's tables in the kernel from the desired one. */
-export interface TableDifference extends TableDelta {
-  /** The current contents that the delta replaces or deletes: chains, and elements by set. */
-  readonly actual: {
-    readonly chains: readonly Chain[];
-    readonly elements: readonly { readonly set: string; readonly elements: readonly Element[] }[];
-  };
-}
-
 /** The differences of nft-proxy's tables in the kernel from the desired ones. */
 export type KernelComparison =
-  | { readonly kind: "compared"; readonly differences: readonly TableDifference[] }
+  | { readonly kind: "compared"; readonly differences: readonly TableDelta[] }
   | Unreadable;
 
 /**
@@ -74,23 +64,16 @@ export async function compareKernel(
   signal?: AbortSignal,
   scope: ComparisonScope = "everything",
 ): Promise<KernelComparison> {
-  const differences: TableDifference[] = [];
+  const differences: TableDelta[] = [];
   try {
     for (const table of Object.values(desired)) {
       const actual = await declaredTable(reader, table.family, signal);
       const delta = diffDeclarations(actual, table);
       const sets =
         delta.mode === "change" ? await compareSets(reader, actual, table, signal, scope) : undefined;
-      const whole = { ...delta, elements: sets?.flatMap((set) => set.result()) ?? delta.elements };
-      if (delta.mode === "change" && isEmptyDelta(whole)) continue;
-      const chains = [...whole.writtenChains.map(({ name }) => name), ...whole.deletedChains];
-      differences.push({
-        ...whole,
-        actual: {
-          chains: chains.flatMap((name) => actual?.chains.get(name) ?? []),
-          elements: sets?.map(({ name, unwanted }) => ({ set: name, elements: unwanted })) ?? [],
-        },
-      });
+      differences.push(
+        ...nonEmpty({ ...delta, elements: sets?.flatMap((set) => set.result()) ?? delta.elements }),
+      );
     }
     return { kind: "compared", differences };
   } catch (error) {
@@ -102,41 +85,15 @@ export async function compareKernel(
  * Computes the tables in the kernel from the desired ones and the differences.
  * @returns undefined if a table has other declarations, because its elements are then unknown
  */
-export function actualTables(desired: Ruleset, differences: readonly TableDifference[]): Ruleset | undefined {
+export function actualTables(desired: Ruleset, differences: readonly TableDelta[]): Ruleset | undefined {
   const tables: Partial<Record<Family, Table>> = { ...desired };
   for (const difference of differences) {
     const table = desired[difference.family];
     if (difference.mode === "recreate") return undefined;
     if (difference.mode === "create" || table === undefined) delete tables[difference.family];
-    else tables[difference.family] = actualTable(table, difference);
+    else tables[difference.family] = tableBefore(table, difference);
   }
   return tables;
-}
-
-function actualTable(desired: Table, { actual, ...delta }: TableDifference): Table {
-  const chains = new Map(desired.chains);
-  for (const name of [...delta.writtenChains.map((chain) => chain.name), ...delta.deletedChains]) {
-    const chain = actual.chains.find((one) => one.name === name);
-    if (chain === undefined) chains.delete(name);
-    else chains.set(name, chain);
-  }
-  const timeouts = new Map(desired.timeouts);
-  for (const { name } of delta.addedTimeouts ?? []) timeouts.delete(name);
-  const sets = new Map(desired.sets);
-  for (const { name } of delta.addedSets) sets.delete(name);
-  for (const spec of delta.deletedSets) sets.set(spec.name, { spec, elements: new Map() });
-  for (const { spec, added, deleted } of delta.elements) {
-    const set = sets.get(spec.name);
-    if (set === undefined) continue;
-    const elements = new Map(set.elements);
-    for (const { key } of added) elements.delete(key);
-    const isWrong = new Set(deleted);
-    for (const { key, value } of actual.elements.find((one) => one.set === spec.name)?.elements ?? []) {
-      if (isWrong.has(key)) elements.set(key, value);
-    }
-    sets.set(spec.name, { ...set, elements });
-  }
-  return { ...desired, ...(desired.timeouts !== undefined && { timeouts }), chains, sets };
 }
 
 /**

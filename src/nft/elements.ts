@@ -99,10 +99,10 @@ export function deletedElements(
   family: Family,
   table: string,
   spec: SetSpec,
-  keys: Iterable<string>,
+  elements: Iterable<Pick<Element, "key">>,
 ): CommandObject {
   const elem: ElementJson[] = [];
-  for (const key of keys) elem.push(keyJson(spec, key));
+  for (const { key } of elements) elem.push(keyJson(spec, key));
   return { element: { family, table, name: spec.name, elem } };
 }
 

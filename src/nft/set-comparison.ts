@@ -1,10 +1,10 @@
 import type { ElementSet, SetSpec } from "./ast/ruleset.ts";
-import type { Element } from "./elements.ts";
+import { type Element, elementsOf } from "./elements.ts";
 
-/** The elements of one set or map to delete and to add. A changed value is in both. */
+/** The elements of one set or map to delete, as they are, and to add. A changed value is in both. */
 export interface SetDelta {
   readonly spec: SetSpec;
-  readonly deleted: readonly string[];
+  readonly deleted: readonly Element[];
   readonly added: readonly Element[];
 }
 
@@ -20,10 +20,6 @@ export class SetComparison {
 
   constructor(desired: ElementSet) {
     this.#desired = desired;
-  }
-
-  get name(): string {
-    return this.#desired.spec.name;
   }
 
   /** The expected keys that were not listed yet. */
@@ -47,11 +43,6 @@ export class SetComparison {
     if (wanted !== undefined) this.#added.push({ key, value: wanted });
   }
 
-  /** The elements that are not desired, or have another value. */
-  get unwanted(): readonly Element[] {
-    return Array.from(this.#unwanted, ([key, value]) => ({ key, value }));
-  }
-
   /**
    * The changes that bring the set to the desired state, after all elements were listed; none if it has that
    * state. Sorted by key, as the kernel's order changes between readings.
@@ -61,8 +52,9 @@ export class SetComparison {
       const value = this.#desired.elements.get(key);
       if (value !== undefined) this.#added.push({ key, value });
     }
-    const deleted = [...this.#unwanted.keys()].sort();
-    const added = this.#added.sort((a, b) => (a.key < b.key ? -1 : 1));
+    const byKey = (a: Element, b: Element) => (a.key < b.key ? -1 : 1);
+    const deleted = elementsOf(this.#unwanted).toSorted(byKey);
+    const added = this.#added.sort(byKey);
     const isSame = deleted.length + added.length === 0;
     return isSame ? [] : [{ spec: this.#desired.spec, deleted, added }];
   }

@@ -1,24 +1,22 @@
 import type { Family } from "../base/family.ts";
 import type { Command, CommandObject, Transaction, TypeJson } from "./ast/json.ts";
+import { type Ruleset, type SetSpec, TABLE_NAME, type Table } from "./ast/ruleset.ts";
 import {
-  type Chain,
-  type Flowtable,
-  type Ruleset,
-  type SetSpec,
-  TABLE_NAME,
-  type Table,
-  type TimeoutPolicy,
-} from "./ast/ruleset.ts";
+  commandsOf,
+  endingDeletions,
+  type ObjectCommand,
+  onObject,
+  ruleCommands,
+  type TableCommand,
+} from "./commands.ts";
 import { declaringExpression } from "./data-types.ts";
-import type { ElementsDelta, TableDelta } from "./delta.ts";
-import { addedElements, deletedElements, type Element, elementsOf } from "./elements.ts";
+import { creation, type TableDelta } from "./delta.ts";
+import { addedElements, deletedElements, type Element } from "./elements.ts";
+import type { ObjectKind, ObjectKinds } from "./table-objects.ts";
 
-/**
- * Writes deltas as one transaction. The order within a table is the one that the kernel requires: a chain is
- * declared before anything leads to it, and deleted after everything that led to it.
- */
+/** Writes deltas as one transaction. */
 export function toTransaction(deltas: readonly TableDelta[]): Transaction {
-  return { nftables: deltas.flatMap(tableCommands) };
+  return { nftables: deltas.flatMap((delta) => jsonOf(delta, commandsOf(delta))) };
 }
 
 /**
@@ -30,26 +28,7 @@ export function deletionTransaction(
   spec: SetSpec,
   elements: readonly Element[],
 ): Transaction {
-  return { nftables: endingDeletions(family, TABLE_NAME, spec, elements) };
-}
-
-/** A delta of an existing table that changes only elements. */
-export function onlyElements(
-  { family, table }: Pick<TableDelta, "family" | "table">,
-  elements: readonly ElementsDelta[],
-): TableDelta {
-  return {
-    family,
-    table,
-    mode: "change",
-    addedSets: [],
-    deletedSets: [],
-    writtenChains: [],
-    changedChains: [],
-    replacedChains: [],
-    deletedChains: [],
-    elements,
-  };
+  return { nftables: jsonOf({ family, table: TABLE_NAME }, endingDeletions(spec, elements)) };
 }
 
 /**
@@ -58,7 +37,8 @@ export function onlyElements(
  * kernel's tables cannot be read.
  */
 export function rebuildTransaction(desired: Ruleset): Transaction {
-  return { nftables: Object.values(desired).flatMap(rebuildCommands) };
+  const deltas = Object.values(desired).map((table) => creation(table, "create"));
+  return { nftables: deltas.flatMap((delta) => jsonOf(delta, commandsOf(delta, true))) };
 }
 
 /**
@@ -71,135 +51,65 @@ export function removalTransaction(
   return { nftables: tables.flatMap((table) => [{ add: { table } }, { delete: { table } }]) };
 }
 
-function tableCommands(delta: TableDelta): Command[] {
-  const { family, table: name } = delta;
-  const table: CommandObject = { table: { family, name } };
-  const chain = (chainName: string): CommandObject => ({ chain: { family, table: name, name: chainName } });
-  return [
-    ...(delta.mode === "change" ? [] : [{ add: table }]),
-    ...(delta.mode === "recreate" ? [{ delete: table }, { add: table }] : []),
-    ...delta.addedSets.map((spec) => ({ add: declaredSet(family, name, spec) })),
-    ...(delta.addedFlowtable === undefined
-      ? []
-      : [{ add: declaredFlowtable(family, name, delta.addedFlowtable) }]),
-    ...(delta.addedTimeouts ?? []).map((policy) => ({ add: declaredTimeouts(family, name, policy) })),
-    ...delta.replacedChains.flatMap((chainName) => [
-      { flush: chain(chainName) },
-      { delete: chain(chainName) },
-    ]),
-    ...delta.writtenChains.map((written) => ({ add: declaredChain(family, name, written) })),
-    ...delta.elements.flatMap((elements) => deletions(family, name, elements)),
-    ...delta.deletedChains.map((chainName) => ({ flush: chain(chainName) })),
-    ...(delta.mode === "change"
-      ? delta.writtenChains.map((written) => ({ flush: chain(written.name) }))
-      : []),
-    ...replacements(delta),
-    ...delta.writtenChains.flatMap((written) => rules(family, name, written)),
-    ...delta.elements.flatMap((elements) => additions(family, name, elements)),
-    ...delta.deletedSets.map((spec) => ({ delete: setReference(family, name, spec) })),
-    ...(delta.deletedFlowtable === undefined
-      ? []
-      : [{ delete: flowtableReference(family, name, delta.deletedFlowtable) }]),
-    ...delta.deletedChains.map((chainName) => ({ delete: chain(chainName) })),
-    ...(delta.deletedTimeouts ?? []).map((object) => ({
-      delete: { "ct timeout": { family, table: name, name: object } },
-    })),
-  ];
+function jsonOf(place: Place, commands: readonly TableCommand[]): Command[] {
+  return commands.map((command) => ({ [command.verb]: commandObject(place, command) }) as unknown as Command);
 }
 
-function rebuildCommands(table: Table): Command[] {
-  const { family, name } = table;
-  const chains = [...table.chains.values()];
-  const sets = [...table.sets.values()];
-  const filled = sets.filter(({ spec }) => !spec.dynamic);
-  return [
-    { add: { table: { family, name } } },
-    ...sets.map(({ spec }) => ({ add: declaredSet(family, name, spec) })),
-    ...(table.flowtable === undefined ? [] : [{ add: declaredFlowtable(family, name, table.flowtable) }]),
-    ...[...(table.timeouts?.values() ?? [])].map((policy) => ({
-      add: declaredTimeouts(family, name, policy),
-    })),
-    ...chains.map((chain) => ({ add: declaredChain(family, name, chain) })),
-    ...chains.map((chain) => ({ flush: { chain: { family, table: name, name: chain.name } } })),
-    ...filled.map(({ spec }) => ({ flush: setReference(family, name, spec) })),
-    ...chains.flatMap((chain) => rules(family, name, chain)),
-    ...filled.flatMap(({ spec, elements }) =>
-      elements.size === 0 ? [] : [{ add: addedElements(family, name, spec, elementsOf(elements)) }],
-    ),
-  ];
+/** The table that commands are for. */
+type Place = Pick<TableDelta, "family" | "table">;
+
+function commandObject({ family, table }: Place, command: TableCommand): CommandObject {
+  switch (command.kind) {
+    case "table":
+      return { table: { family, name: table } };
+    case "rule":
+      return { rule: { family, table, chain: command.chain, expr: command.rule } };
+    case "element": {
+      const { verb, spec, elements } = command;
+      const write = verb === "add" ? addedElements : deletedElements;
+      return write(family, table, spec, elements);
+    }
+    default:
+      return namedObject({ family, table }, command);
+  }
 }
 
-function rules(family: Family, table: string, chain: Chain): Command[] {
-  return chain.rules.map((expr) => ({ add: { rule: { family, table, chain: chain.name, expr } } }));
-}
-
-/** Recreates maps, without elements, and the rules that look into them. */
-function replacements({ family, table, elements, writtenChains }: TableDelta): Command[] {
-  const maps = elements.flatMap(({ spec, intervals }) =>
-    intervals?.anew === undefined ? [] : [{ spec, users: intervals.users }],
-  );
-  const written = new Set(writtenChains.map(({ name }) => name));
-  const users = new Map(maps.flatMap((map) => map.users.map((user) => [user.name, user] as const)));
-  // Chains that are written have no rules yet, and get them next.
-  const others = [...users.values()].filter(({ name }) => !written.has(name));
-  return [
-    ...others.map(({ name }) => ({ flush: { chain: { family, table, name } } })),
-    ...maps.flatMap(({ spec }) => [
-      { delete: setReference(family, table, spec) },
-      { add: declaredSet(family, table, spec) },
-    ]),
-    ...others.flatMap((user) => rules(family, table, user)),
-  ];
-}
-
-function deletions(family: Family, table: string, { spec, deleted, intervals }: ElementsDelta): Command[] {
-  if (deleted.length === 0 || intervals?.anew !== undefined) return [];
-  if (spec.timeout === undefined) return [{ delete: deletedElements(family, table, spec, deleted) }];
-  const known = deleted.map((key) => ({ key, value: "" }));
-  return endingDeletions(family, table, spec, known);
-}
-
-/**
- * Adds elements with a timeout before it deletes them: the kernel refuses to delete a missing element, and
- * they may have expired.
- */
-function endingDeletions(
-  family: Family,
-  table: string,
-  spec: SetSpec,
-  elements: readonly Element[],
-): Command[] {
-  const keys = elements.map(({ key }) => key);
-  return [
-    { add: addedElements(family, table, spec, elements) },
-    { delete: deletedElements(family, table, spec, keys) },
-  ];
-}
-
-function additions(family: Family, table: string, { spec, added, intervals }: ElementsDelta): Command[] {
-  const all = intervals?.anew === undefined ? added : elementsOf(intervals.anew);
-  return all.length === 0 ? [] : [{ add: addedElements(family, table, spec, all) }];
-}
-
-function declaredChain(family: Family, table: string, { name, base }: Chain): CommandObject {
-  return { chain: { family, table, name, ...base } };
-}
-
-function declaredFlowtable(family: Family, table: string, { name, hook, prio }: Flowtable): CommandObject {
-  return { flowtable: { family, table, name, hook, prio } };
-}
-
-function declaredTimeouts(
-  family: Family,
-  table: string,
-  { name, protocol, policy }: TimeoutPolicy,
+/** Declares an object, or refers to it. */
+function namedObject<Kind extends ObjectKind>(
+  { family, table }: Place,
+  { verb, kind, object }: ObjectCommand<Kind>,
 ): CommandObject {
-  return { "ct timeout": { family, table, name, protocol, policy } };
+  const isMap = "value" in object && object.value !== undefined;
+  const declared = verb === "add" ? DECLARED[kind](object) : isMap ? { map: VERDICT_TYPE } : {};
+  const named = { family, table, name: object.name, ...declared };
+  return { [isMap ? "map" : kind]: named } as unknown as CommandObject;
 }
 
-function flowtableReference(family: Family, table: string, { name }: Flowtable): CommandObject {
-  return { flowtable: { family, table, name } };
+/** What nft has to know of new objects besides their names. */
+const DECLARED: { readonly [Kind in ObjectKind]: (object: ObjectKinds[Kind]) => object } = {
+  set: (spec) => ({
+    type: { typeof: declaringExpression(spec.key, "key") },
+    ...flagsOf(spec),
+    ...(spec.size === undefined ? {} : { size: spec.size }),
+    ...(spec.timeout === undefined ? {} : { timeout: spec.timeout }),
+    ...(spec.counter ? { stmt: [{ counter: null }] } : {}),
+    ...(spec.value !== undefined && {
+      map: spec.value === "verdict" ? VERDICT_TYPE : { typeof: declaringExpression(spec.value, "value") },
+    }),
+  }),
+  flowtable: ({ hook, prio }) => ({ hook, prio }),
+  "ct timeout": ({ protocol, policy }) => ({ protocol, policy }),
+  chain: ({ base = {} }) => base,
+};
+
+function flagsOf({ dynamic, untimed, timeout, interval }: SetSpec): { readonly flags?: readonly string[] } {
+  if (dynamic) return { flags: untimed ? ["dynamic"] : ["dynamic", "timeout"] };
+  if (interval) return { flags: ["interval"] };
+  return timeout === undefined ? {} : { flags: ["timeout"] };
 }
+
+/** Plain `"verdict"` makes nft 1.0.6 crash when it lists the map, as names of types do: see data-types.ts. */
+const VERDICT_TYPE: TypeJson = { typeof: { accept: null } };
 
 /**
  * Adds devices to the flow table of a table, in addition to its current ones.
@@ -220,47 +130,13 @@ export function flowtableReplacement(table: Table, devices: readonly string[]): 
   const users = [...chains.values()].filter(({ rules: of }) =>
     of.some((rule) => rule.some((one) => "flow" in one)),
   );
+  const place = { family, table: name };
   return [
-    ...users.map((chain) => ({ flush: { chain: { family, table: name, name: chain.name } } })),
-    { delete: flowtableReference(family, name, flowtable) },
-    {
-      add: { flowtable: { family, table: name, ...flowtable, ...(devices.length > 0 && { dev: devices }) } },
-    },
-    ...users.flatMap((chain) => rules(family, name, chain)),
+    ...jsonOf(place, [
+      ...users.map((chain) => onObject("flush", "chain", chain)),
+      onObject("delete", "flowtable", flowtable),
+    ]),
+    { add: { flowtable: { ...place, ...flowtable, ...(devices.length > 0 && { dev: devices }) } } },
+    ...jsonOf(place, users.flatMap(ruleCommands)),
   ];
 }
-
-function declaredSet(family: Family, table: string, spec: SetSpec): CommandObject {
-  const declaration = {
-    family,
-    table,
-    name: spec.name,
-    type: { typeof: declaringExpression(spec.key, "key") },
-    ...flagsOf(spec),
-    ...(spec.size === undefined ? {} : { size: spec.size }),
-    ...(spec.timeout === undefined ? {} : { timeout: spec.timeout }),
-    ...(spec.counter ? { stmt: [{ counter: null } as const] } : {}),
-  };
-  if (spec.value === undefined) return { set: declaration };
-  return {
-    map: {
-      ...declaration,
-      map: spec.value === "verdict" ? VERDICT_TYPE : { typeof: declaringExpression(spec.value, "value") },
-    },
-  };
-}
-
-function flagsOf({ dynamic, untimed, timeout, interval }: SetSpec): { readonly flags?: readonly string[] } {
-  if (dynamic) return { flags: untimed ? ["dynamic"] : ["dynamic", "timeout"] };
-  if (interval) return { flags: ["interval"] };
-  return timeout === undefined ? {} : { flags: ["timeout"] };
-}
-
-function setReference(family: Family, table: string, { name, value }: SetSpec): CommandObject {
-  return value === undefined
-    ? { set: { family, table, name } }
-    : { map: { family, table, name, map: VERDICT_TYPE } };
-}
-
-/** Plain `"verdict"` makes nft 1.0.6 crash when it lists the map, as names of types do: see data-types.ts. */
-const VERDICT_TYPE: TypeJson = { typeof: { accept: null } };

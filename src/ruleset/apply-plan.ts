@@ -1,15 +1,17 @@
 import type { Transaction } from "../nft/ast/json.ts";
-import type { Chain } from "../nft/ast/ruleset.ts";
 import {
   deltaSize,
   type ElementsDelta,
   hasIntervals,
   isEmptyDelta,
+  nonEmpty,
+  onlyElements,
   partOf,
   type TableDelta,
 } from "../nft/delta.ts";
 import { verdictTarget } from "../nft/elements.ts";
-import { onlyElements, removalTransaction, toTransaction } from "../nft/transaction.ts";
+import { isReplacedChain, type ObjectChange, type ObjectKind, ofKind } from "../nft/table-objects.ts";
+import { removalTransaction, toTransaction } from "../nft/transaction.ts";
 import { type FrontendKind, PORTS_ALONE } from "./frontend-kinds.ts";
 import { handoverEnd, mapHandover, withHandover } from "./handover.ts";
 import { parseId } from "./list-ids.ts";
@@ -136,45 +138,31 @@ export function* trialTransactions(
 }
 
 /**
- * Separates the deletions of chains, and of the sets and objects that these chains may use, from all other
- * changes. Some kernels before 6.2 answer EBUSY if one transaction deletes a chain and the last element
- * that led to it.
+ * Separates the deletions of chains, and of the objects that these chains may use, from all other changes.
+ * Some kernels before 6.2 answer EBUSY if one transaction deletes a chain and the last element that led to
+ * it.
  */
 export function withoutChainDeletions(deltas: readonly TableDelta[]): {
   readonly main: TableDelta[];
   readonly deletions: TableDelta[];
 } {
   return {
-    main: deltas.map(({ deletedFlowtable: _, ...delta }) => ({
-      ...delta,
-      deletedChains: [],
-      deletedSets: [],
-      deletedTimeouts: undefined,
-    })),
-    deletions: deltas
-      .map((delta) => {
-        const { deletedChains, deletedSets, deletedFlowtable, deletedTimeouts } = delta;
-        return {
-          ...onlyElements(delta, []),
-          ...{ deletedChains, deletedSets, deletedTimeouts },
-          ...(deletedFlowtable !== undefined && { deletedFlowtable }),
-        };
-      })
-      .filter((delta) => !isEmptyDelta(delta)),
+    main: deltas.map((delta) => withObjects(delta, ({ after }) => after !== undefined)),
+    deletions: deltas.flatMap((delta) =>
+      nonEmpty(withObjects(withoutElements(delta), ({ after }) => after === undefined)),
+    ),
   };
 }
 
 /** Creates tables that take effect as a whole: without base chains no packet sees an incomplete table. */
 function creation(deltas: readonly TableDelta[], size: number): Step[] {
   if (deltaSize(deltas).elements <= size) return [{ name: "new tables", deltas }];
-  const chains = ({ writtenChains }: TableDelta, areBase: boolean): Chain[] =>
-    writtenChains.filter(({ base }) => (base !== undefined) === areBase);
   // A leftover that cannot be removed sees no packets; the next full sync repairs it.
   const undo = removalTransaction(deltas.map(({ family, table }) => ({ family, name: table })));
   return [
     {
       name: "new tables",
-      deltas: deltas.map((delta) => ({ ...withoutElements(delta), writtenChains: chains(delta, false) })),
+      deltas: deltas.map((delta) => withObjects(withoutElements(delta), (change) => !isBaseChain(change))),
     },
     {
       name: "elements of new tables",
@@ -184,7 +172,10 @@ function creation(deltas: readonly TableDelta[], size: number): Step[] {
     },
     {
       name: "base chains of new tables",
-      deltas: deltas.map((delta) => ({ ...onlyElements(delta, []), writtenChains: chains(delta, true) })),
+      deltas: deltas.map((delta) => ({
+        ...withObjects(withoutElements(delta), isBaseChain),
+        mode: "change",
+      })),
       undo,
     },
   ];
@@ -222,30 +213,30 @@ function partsOf(delta: TableDelta, stale: readonly TableDelta[]) {
   const none = onlyElements(delta, []);
   if (delta.mode !== "change")
     return { declarations: none, elements: none, changed: none, others: delta, isNeeded: false };
-  const { addedSets, addedTimeouts } = delta;
-  const there = stale.flatMap(({ family, deletedChains }) => (family === delta.family ? deletedChains : []));
-  const known = new Set([...delta.changedChains, ...there]);
-  const isNew = ({ name, base }: Chain) => base === undefined && !known.has(name);
-  const writtenChains = delta.writtenChains.filter(isNew);
-  const names = new Set(writtenChains.map(({ name }) => name));
-  const newSets = new Set(addedSets.map(({ name }) => name));
+  const there = stale.flatMap(({ family, objects }) =>
+    family === delta.family ? ofKind(objects, "chain") : [],
+  );
+  const known = new Set(there.map(({ name }) => name));
+  const isNew = ({ kind, name, before, after }: ObjectChange) =>
+    before === undefined && !(kind === "chain" && (after?.base !== undefined || known.has(name)));
+  const added = delta.objects.filter(isNew);
+  const rest = delta.objects.filter((change) => !isNew(change));
+  const [names, newSets] = [namesOf(added, "chain"), namesOf(added, "set")];
   const isFirst = ({ spec }: ElementsDelta) => newSets.has(spec.name) || spec.name === SOURCE_RANGES;
   const elements = delta.elements.filter(isFirst).map((one) => ({ ...one, deleted: [] }));
   const others = delta.elements.map((one) => (isFirst(one) ? { ...one, added: [] } : one));
-  const rest = delta.writtenChains.filter((chain) => !isNew(chain));
   // Chains with another hook are replaced with everything else.
-  const isChangedFirst = addedSets.length > 0 && delta.replacedChains.length === 0;
-  const changed = isChangedFirst ? rest : [];
+  const isChangedFirst = newSets.size > 0 && !ofKind(rest, "chain").some(isReplacedChain);
+  const isChanged = ({ kind, after }: ObjectChange) =>
+    isChangedFirst && kind === "chain" && after !== undefined;
+  const changed = rest.filter(isChanged);
   return {
-    declarations: { ...none, addedSets, addedTimeouts, writtenChains },
+    declarations: { ...none, objects: added },
     elements: onlyElements(delta, elements.filter(hasChanges)),
-    changed: { ...none, writtenChains: changed, changedChains: delta.changedChains.filter(isAmong(changed)) },
+    changed: { ...none, objects: changed },
     others: {
       ...delta,
-      addedSets: [],
-      addedTimeouts: undefined,
-      writtenChains: isChangedFirst ? [] : rest,
-      changedChains: isChangedFirst ? [] : delta.changedChains,
+      objects: rest.filter((change) => !isChanged(change)),
       elements: others.filter(hasChanges),
     },
     isNeeded:
@@ -255,9 +246,8 @@ function partsOf(delta: TableDelta, stale: readonly TableDelta[]) {
   };
 }
 
-function isAmong(chains: readonly Chain[]): (name: string) => boolean {
-  const names = new Set(chains.map(({ name }) => name));
-  return (name) => names.has(name);
+function namesOf(changes: readonly ObjectChange[], kind: ObjectKind): ReadonlySet<string> {
+  return new Set(ofKind(changes, kind).map(({ name }) => name));
 }
 
 function hasChanges({ added, deleted }: ElementsDelta): boolean {
@@ -281,7 +271,7 @@ function changes(all: readonly TableDelta[], size: number, kinds: readonly Front
   const ifBusy: readonly Step[] = [{ name: "everything at once", deltas: main }, last];
   const end: Step = { name: "removed handover chains", deltas: handoverEnd(deltas) };
   // nft's JSON cannot delete timeouts: see transaction-text.ts.
-  if (deletions.some(({ deletedTimeouts = [] }) => deletedTimeouts.length > 0))
+  if (deletions.some(({ objects }) => ofKind(objects, "ct timeout").length > 0))
     return [...ifBusy, lastRanges, end];
   return [
     {
@@ -296,9 +286,9 @@ function changes(all: readonly TableDelta[], size: number, kinds: readonly Front
 
 /** Separates deleted source ranges: packets in flight may still have the number of their list. */
 function withoutRemovedRanges(deltas: readonly TableDelta[]) {
-  const removedOf = ({ mode, deletedSets, elements }: TableDelta) =>
+  const removedOf = ({ mode, objects, elements }: TableDelta) =>
     // Without the set, no packet can have a number.
-    mode === "change" && !deletedSets.some(({ name }) => name === SOURCE_RANGES)
+    mode === "change" && !objects.some(({ name, after }) => name === SOURCE_RANGES && after === undefined)
       ? elements.filter(({ spec, deleted }) => spec.name === SOURCE_RANGES && deleted.length > 0)
       : [];
   return {
@@ -318,8 +308,8 @@ function withoutRemovedRanges(deltas: readonly TableDelta[]) {
  * Whether changes may take effect one by one: no existing chain gets other rules, which may need other
  * elements.
  */
-function canChangeInSteps({ mode, changedChains, replacedChains }: TableDelta): boolean {
-  return mode === "change" && changedChains.length + replacedChains.length === 0;
+function canChangeInSteps({ mode, objects }: TableDelta): boolean {
+  return mode === "change" && !objects.some(({ before, after }) => before && after);
 }
 
 /**
@@ -329,7 +319,7 @@ function canChangeInSteps({ mode, changedChains, replacedChains }: TableDelta): 
 function leadsElsewhere({ elements }: TableDelta, kinds: readonly FrontendKind[]): boolean {
   return elements.some(({ spec, deleted, added }) => {
     if (isIntervalMap(spec.name, kinds)) return deleted.length > 0 && added.length > 0;
-    const gone = new Set(spec.name === LISTS ? deleted : []);
+    const gone = new Set(spec.name === LISTS ? deleted.map(({ key }) => key) : []);
     return added.some(({ key }) => gone.has(key));
   });
 }
@@ -411,15 +401,16 @@ interface DividedElements {
 }
 
 function divided({ spec, deleted, added }: ElementsDelta): DividedElements {
-  const gone = new Set(added.length === 0 ? [] : deleted);
+  const gone = new Map(added.length === 0 ? [] : deleted.map((element) => [element.key, element]));
   const replaced = gone.size === 0 ? [] : added.filter(({ key }) => gone.has(key));
   const stays = new Set(replaced.map(({ key }) => key));
   return {
     added: { spec, deleted: [], added: gone.size === 0 ? added : added.filter(({ key }) => !gone.has(key)) },
-    replaced: { spec, deleted: replaced.map(({ key }) => key), added: replaced },
+    // In the same order, as both may be split.
+    replaced: { spec, deleted: replaced.flatMap(({ key }) => gone.get(key) ?? []), added: replaced },
     deleted: {
       spec,
-      deleted: stays.size === 0 ? deleted : deleted.filter((key) => !stays.has(key)),
+      deleted: stays.size === 0 ? deleted : deleted.filter(({ key }) => !stays.has(key)),
       added: [],
     },
   };
@@ -446,6 +437,14 @@ function* elementChunks(deltas: readonly TableDelta[], size: number): Generator<
     }
   }
   if (chunk.length > 0) yield toTransaction(chunk);
+}
+
+function isBaseChain(change: ObjectChange): boolean {
+  return change.kind === "chain" && change.after?.base !== undefined;
+}
+
+function withObjects(delta: TableDelta, isWanted: (change: ObjectChange) => boolean): TableDelta {
+  return { ...delta, objects: delta.objects.filter(isWanted) };
 }
 
 function withoutElements(delta: TableDelta): TableDelta {

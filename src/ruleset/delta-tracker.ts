@@ -9,8 +9,17 @@ import {
   type Table,
   type TimeoutPolicy,
 } from "../nft/ast/ruleset.ts";
-import { allElements, type ElementsDelta, sameChain, type TableDelta, withIntervals } from "../nft/delta.ts";
+import {
+  allElements,
+  type ElementsDelta,
+  nonEmpty,
+  onlyElements,
+  type TableDelta,
+  tableBefore,
+  withIntervals,
+} from "../nft/delta.ts";
 import type { Element } from "../nft/elements.ts";
+import { changeOf, type ObjectChange, type ObjectKind, objectIn, sameChain } from "../nft/table-objects.ts";
 
 interface WritableSet extends ElementSet {
   readonly elements: Map<string, string>;
@@ -34,12 +43,10 @@ export class DeltaTracker {
   /** Set name to key to committed value, undefined for none; only for keys written since the last commit. */
   readonly #elements = new Map<string, Map<string, string | undefined>>();
   #work = 0;
-  /** Chain name to the committed chain, undefined for none; only for chains that were written. */
-  readonly #chains = new Map<string, Chain | undefined>();
-  /** Set name to the committed set, undefined for none; only for sets that were added or deleted. */
-  readonly #sets = new Map<string, WritableSet | undefined>();
-  /** Name to the committed object with timeouts, undefined for none; only for those added or deleted. */
-  readonly #timeouts = new Map<string, TimeoutPolicy | undefined>();
+  /** What was committed of each object that was written since, by kind and name. */
+  readonly #objects = new Map<string, ObjectChange>();
+  /** Sets that were deleted since the last commit, with their elements. */
+  readonly #deletedSets = new Map<string, WritableSet>();
 
   /**
    * @param specs the sets and maps to begin with, all empty
@@ -90,23 +97,21 @@ export class DeltaTracker {
   /** Adds a chain or changes it. */
   putChain(chain: Chain): void {
     const known = this.#table.chains.get(chain.name);
-    if (sameChain(known, chain)) return;
-    if (!this.#chains.has(chain.name)) this.#chains.set(chain.name, known);
+    if (known !== undefined && sameChain(known, chain)) return;
+    this.#touch("chain", chain.name);
     this.#table.chains.set(chain.name, chain);
     if (this.#isCommitted && known === undefined) this.#work += walkedElements(chain, this.#table) / WALKED;
   }
 
   /** Deletes a chain, if it exists. */
   deleteChain(name: string): void {
-    const known = this.#table.chains.get(name);
-    if (known === undefined) return;
-    if (!this.#chains.has(name)) this.#chains.set(name, known);
+    this.#touch("chain", name);
     this.#table.chains.delete(name);
   }
 
   putSet(spec: SetSpec, keys: readonly string[] = []): void {
     if (this.#table.sets.has(spec.name)) return;
-    if (!this.#sets.has(spec.name)) this.#sets.set(spec.name, undefined);
+    this.#touch("set", spec.name);
     if (this.#isCommitted) this.#work += keys.length;
     this.#table.sets.set(spec.name, { spec, elements: new Map(keys.map((key) => [key, ""])) });
   }
@@ -114,96 +119,46 @@ export class DeltaTracker {
   /** Deletes a set that was added by {@link DeltaTracker.putSet}, if it exists. */
   deleteSet(name: string): void {
     const known = this.#table.sets.get(name);
-    if (known === undefined) return;
-    if (!this.#sets.has(name)) this.#sets.set(name, known);
+    this.#touch("set", name);
+    if (known !== undefined && !this.#isNew("set", name)) this.#deletedSets.set(name, known);
     this.#table.sets.delete(name);
   }
 
   /** Adds an object with timeouts. Its name identifies its content. */
   putTimeouts(policy: TimeoutPolicy): void {
     this.#table.timeouts ??= new Map();
-    if (!this.#timeouts.has(policy.name)) this.#timeouts.set(policy.name, undefined);
+    this.#touch("ct timeout", policy.name);
     this.#table.timeouts.set(policy.name, policy);
   }
 
   /** Deletes an object with timeouts that was added by {@link DeltaTracker.putTimeouts}, if it exists. */
   deleteTimeouts(name: string): void {
-    const known = this.#table.timeouts?.get(name);
-    if (known === undefined) return;
-    if (!this.#timeouts.has(name)) this.#timeouts.set(name, known);
+    this.#touch("ct timeout", name);
     this.#table.timeouts?.delete(name);
   }
 
   /** The changes since the last commit; undefined for none. */
   pending(): TableDelta | undefined {
-    const { family, name: table, chains, sets, timeouts } = this.#table;
-    const touched = sortedEntries(this.#chains);
-    const written = touched.flatMap(([name, committed]) => {
-      const chain = chains.get(name);
-      return chain === undefined || sameChain(committed, chain) ? [] : [chain];
-    });
-    const deletedChains = touched.flatMap(([name, committed]) =>
-      committed !== undefined && !chains.has(name) ? [name] : [],
+    const table = this.#table;
+    const objects = sortedEntries(this.#objects).flatMap(([, change]) =>
+      changeOf(change.kind, change.name, change.before, objectIn(table, change)),
     );
-    const touchedSets = this.#isCommitted ? sortedEntries(this.#sets) : [];
-    const added = touchedSets.flatMap(([name, committed]) =>
-      committed === undefined ? (sets.get(name) ?? []) : [],
-    );
-    const deletedSets = touchedSets.flatMap(([name, committed]) =>
-      committed === undefined || sets.has(name) ? [] : [committed.spec],
-    );
-    // Each has a chain of the same name, which is added and deleted with it.
-    const touchedTimeouts = sortedEntries(this.#timeouts);
     const elements = this.#isCommitted
       ? [
           ...[...this.#elements].flatMap(([set, keys]) => this.#pendingElements(set, keys)),
-          ...added.flatMap(allElements),
+          ...[...table.sets.values()]
+            .filter(({ spec }) => this.#isNew("set", spec.name))
+            .flatMap(allElements),
         ]
-      : [...sets.values()].flatMap(allElements);
-    const count = written.length + deletedChains.length + added.length + deletedSets.length + elements.length;
-    if (count === 0) return undefined;
-    return {
-      family,
-      table,
-      mode: "change",
-      addedSets: added.map(({ spec }) => spec),
-      deletedSets,
-      ...(touchedTimeouts.length > 0 && {
-        addedTimeouts: touchedTimeouts.flatMap(([name, before]) =>
-          before ? [] : (timeouts?.get(name) ?? []),
-        ),
-        deletedTimeouts: touchedTimeouts.flatMap(([name, before]) =>
-          before && !timeouts?.has(name) ? [name] : [],
-        ),
-      }),
-      writtenChains: written,
-      changedChains: written.map(({ name }) => name).filter((name) => this.#chains.get(name) !== undefined),
-      replacedChains: [],
-      deletedChains,
-      elements,
-    };
+      : [...table.sets.values()].flatMap(allElements);
+    return nonEmpty({ ...onlyElements({ family: table.family, table: table.name }, elements), objects })[0];
   }
 
-  /** A copy of the table as of the last commit. */
+  /** The table as of the last commit. It shares what has not changed since with the desired table. */
   committedTable(): Table {
-    const sets = new Map<string, ElementSet>();
-    for (const [name, { spec, elements }] of overlaid(
-      this.#table.sets,
-      this.#isCommitted ? this.#sets : undefined,
-    )) {
-      const committed = this.#isCommitted
-        ? overlaid(elements, this.#elements.get(name))
-        : new Map<string, string>();
-      sets.set(name, { spec, elements: committed });
-    }
-    const { timeouts, ...table } = this.#table;
-    const committed = overlaid(timeouts ?? new Map<string, TimeoutPolicy>(), this.#timeouts);
-    return {
-      ...table,
-      ...(committed.size > 0 && { timeouts: committed }),
-      chains: overlaid(table.chains, this.#chains),
-      sets,
-    };
+    const table = { ...this.#table, sets: new Map([...this.#deletedSets, ...this.#table.sets]) };
+    const pending = this.pending();
+    return pending === undefined ? table : tableBefore(table, pending);
   }
 
   /** Records that the kernel has the whole table now. */
@@ -211,19 +166,30 @@ export class DeltaTracker {
     this.#isCommitted = true;
     this.#elements.clear();
     this.#work = 0;
-    this.#chains.clear();
-    this.#sets.clear();
-    this.#timeouts.clear();
+    this.#objects.clear();
+    this.#deletedSets.clear();
   }
 
   /** A new set is added with all of its elements; a deleted one is emptied first. */
   #pendingElements(name: string, keys: ReadonlyMap<string, string | undefined>): ElementsDelta[] {
-    const known = this.#sets.get(name);
-    if (this.#sets.has(name) && known === undefined) return [];
-    const set = this.#table.sets.get(name) ?? known;
+    if (this.#isNew("set", name)) return [];
+    const set = this.#table.sets.get(name) ?? this.#deletedSets.get(name);
     return set === undefined
       ? []
       : pendingElements(set, keys).map((delta) => withIntervals(delta, this.#table));
+  }
+
+  /** Remembers an object as it was committed, before it changes. */
+  #touch(kind: ObjectKind, name: string): void {
+    const key = `${kind} ${name}`;
+    if (this.#objects.has(key)) return;
+    this.#objects.set(key, { kind, name, before: objectIn(this.#table, { kind, name }) } as ObjectChange);
+  }
+
+  /** Whether an object was added since the last commit. */
+  #isNew(kind: ObjectKind, name: string): boolean {
+    const change = this.#objects.get(`${kind} ${name}`);
+    return change !== undefined && change.before === undefined;
   }
 
   #remember(set: string, key: string, committed: string | undefined, work: number): void {
@@ -263,22 +229,13 @@ function pendingElements(
   { spec, elements }: ElementSet,
   touched: ReadonlyMap<string, string | undefined>,
 ): ElementsDelta[] {
-  const deleted: string[] = [];
+  const deleted: Element[] = [];
   const added: Element[] = [];
   for (const [key, committed] of touched) {
     const value = elements.get(key);
     if (value === committed) continue;
-    if (committed !== undefined) deleted.push(key);
+    if (committed !== undefined) deleted.push({ key, value: committed });
     if (value !== undefined) added.push({ key, value });
   }
   return deleted.length + added.length === 0 ? [] : [{ spec, deleted, added }];
-}
-
-function overlaid<T>(now: ReadonlyMap<string, T>, before: ReadonlyMap<string, T | undefined> | undefined) {
-  const result = new Map(now);
-  for (const [key, value] of before ?? []) {
-    if (value === undefined) result.delete(key);
-    else result.set(key, value);
-  }
-  return result;
 }

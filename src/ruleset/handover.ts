@@ -1,8 +1,8 @@
 import type { Rule } from "../nft/ast/json.ts";
 import type { Chain, SetSpec } from "../nft/ast/ruleset.ts";
-import { type ElementsDelta, isEmptyDelta, type TableDelta } from "../nft/delta.ts";
+import { type ElementsDelta, nonEmpty, onlyElements, type TableDelta, writtenChains } from "../nft/delta.ts";
 import { elementsOf } from "../nft/elements.ts";
-import { onlyElements } from "../nft/transaction.ts";
+import { changeOf, type ObjectChange } from "../nft/table-objects.ts";
 
 /** Suffix of the names of temporary chains and maps: they translate while a table or a map is recreated. */
 const HANDOVER = "-handover";
@@ -16,26 +16,27 @@ const HANDOVER = "-handover";
  */
 export function withHandover(delta: TableDelta): TableDelta {
   const chains = handoverChains(delta);
-  return chains.length === 0 ? delta : { ...delta, writtenChains: [...delta.writtenChains, ...chains] };
+  return chains.length === 0 ? delta : { ...delta, objects: [...delta.objects, ...chains] };
 }
 
 /** Deletes the chains that {@link withHandover} added, if any. */
 export function handoverEnd(deltas: readonly TableDelta[]): TableDelta[] {
-  return deltas
-    .map((delta) => ({
-      ...onlyElements(delta, []),
-      deletedChains: handoverChains(delta).map(({ name }) => name),
-    }))
-    .filter((delta) => !isEmptyDelta(delta));
+  return deltas.flatMap((delta) => {
+    return nonEmpty({ ...onlyElements(delta, []), objects: handoverChains(delta).map(undone) });
+  });
 }
 
-function handoverChains({ mode, writtenChains }: TableDelta): Chain[] {
-  if (mode !== "recreate") return [];
-  return writtenChains.flatMap(({ name, base, rules: of }) =>
-    base?.type === "nat"
-      ? [{ name: name + HANDOVER, base: { ...base, prio: base.prio + 1 }, rules: of }]
-      : [],
-  );
+function handoverChains(delta: TableDelta): ObjectChange[] {
+  if (delta.mode !== "recreate") return [];
+  return writtenChains(delta).flatMap(({ name: of, base, rules }) => {
+    if (base?.type !== "nat") return [];
+    const name = of + HANDOVER;
+    return changeOf("chain", name, undefined, { name, base: { ...base, prio: base.prio + 1 }, rules });
+  });
+}
+
+function undone(change: ObjectChange): ObjectChange {
+  return { ...change, before: change.after, after: change.before } as ObjectChange;
 }
 
 /**
@@ -56,7 +57,7 @@ export function mapHandover(deltas: readonly TableDelta[]): {
     return maps.length === 0 ? [] : [{ delta, maps, ...lookingTwice(maps) }];
   });
   return {
-    begin: parts.map(({ delta, maps, twice }) => ({
+    begin: parts.map(({ delta, maps, objects }) => ({
       ...onlyElements(
         delta,
         maps.map(({ spec, added, intervals }) => ({
@@ -65,35 +66,28 @@ export function mapHandover(deltas: readonly TableDelta[]): {
           added: intervals?.anew === undefined ? added : elementsOf(intervals.anew),
         })),
       ),
-      addedSets: maps.map(({ spec }) => secondMap(spec)),
-      writtenChains: twice,
-      changedChains: twice.map(({ name }) => name),
+      objects,
     })),
     main: deltas.map((delta) => {
       const part = parts.find((one) => one.delta === delta);
       return part === undefined ? delta : { ...delta, elements: delta.elements.map(withUsers(part.twice)) };
     }),
-    end: parts.map(({ delta, maps, once }) => ({
-      ...onlyElements(delta, []),
-      deletedSets: maps.map(({ spec }) => secondMap(spec)),
-      writtenChains: once,
-      changedChains: once.map(({ name }) => name),
-    })),
+    end: parts.map(({ delta, objects }) => ({ ...onlyElements(delta, []), objects: objects.map(undone) })),
   };
 }
 
 /** Whether packets could miss intervals while a change takes effect. */
-function isReplaced({ added, intervals }: ElementsDelta, { writtenChains }: TableDelta): boolean {
+function isReplaced({ added, intervals }: ElementsDelta, delta: TableDelta): boolean {
   if (intervals === undefined || (intervals.anew === undefined && added.length === 0)) return false;
-  return !writtenChains.some(({ name }) => intervals.users.some((user) => user.name === name));
+  return !writtenChains(delta).some(({ name }) => intervals.users.some((user) => user.name === name));
 }
 
 /**
- * The chains that look into maps: in their final form, and in one that also looks into the second maps after
- * a miss.
+ * Second maps, and the chains that look into maps in a form that also looks into the second ones after a
+ * miss.
  */
 function lookingTwice(maps: readonly ElementsDelta[]): {
-  readonly once: readonly Chain[];
+  readonly objects: readonly ObjectChange[];
   readonly twice: readonly Chain[];
 } {
   const users = new Map(
@@ -108,8 +102,15 @@ function lookingTwice(maps: readonly ElementsDelta[]): {
     const second = again(rule);
     return second === JSON.stringify(rule) ? [rule] : [rule, JSON.parse(second) as Rule];
   };
-  const once = [...users.values()];
-  return { once, twice: once.map((chain) => ({ ...chain, rules: chain.rules.flatMap(twice) })) };
+  const chains = [...users.values()].map((chain) => ({ ...chain, rules: chain.rules.flatMap(twice) }));
+  const seconds = maps.map(({ spec }) => secondMap(spec));
+  return {
+    objects: [
+      ...seconds.flatMap((spec) => changeOf("set", spec.name, undefined, spec)),
+      ...chains.flatMap((chain) => changeOf("chain", chain.name, users.get(chain.name), chain)),
+    ],
+    twice: chains,
+  };
 }
 
 function withUsers(chains: readonly Chain[]): (delta: ElementsDelta) => ElementsDelta {

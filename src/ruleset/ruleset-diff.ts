@@ -70,11 +70,11 @@ type Parts = Pick<FamilyContext, "features">;
 export function compareRulesets(before: OwnedRuleset, after: OwnedRuleset, parts: Parts): RulesetDiff {
   const deltas = diffRuleset(before.ruleset, after.ruleset);
   const owners = [ownersOf(after.state), ownersOf(before.state)];
-  const changedParts = deltas.flatMap((delta) => partChanges(delta, before.ruleset, owners));
+  const changedParts = deltas.flatMap((delta) => partChanges(delta, owners));
   const services = new Map<string, ElementChange[]>();
   const others: ElementChange[] = [];
   for (const delta of deltas) {
-    for (const change of elementChanges(delta, before.ruleset)) {
+    for (const change of elementChanges(delta)) {
       const names = namesOf(owners, (of) => of[change.family]?.ofElement(change.set, change.key));
       for (const name of names) changesOf(services, name).push(change);
       if (names.size === 0) others.push(change);
@@ -173,38 +173,35 @@ function changesOf(services: Map<string, ElementChange[]>, name: string): Elemen
   return changes;
 }
 
-function elementChanges({ family, elements, mode }: TableDelta, before: Ruleset): ElementChange[] {
-  const known = mode === "change" ? before[family] : undefined;
+function elementChanges({ family, elements }: TableDelta): ElementChange[] {
   return elements.flatMap(({ spec, deleted, added }: ElementsDelta) => {
-    const values = known?.sets.get(spec.name)?.elements;
+    const gone = new Map(deleted.map(({ key, value }) => [key, value]));
     const arriving = new Set(added.map(({ key }) => key));
     return [
-      ...deleted.flatMap((key) =>
-        arriving.has(key) ? [] : [{ family, set: spec.name, key, before: values?.get(key) ?? "" }],
+      ...deleted.flatMap(({ key, value: before }) =>
+        arriving.has(key) ? [] : [{ family, set: spec.name, key, before }],
       ),
-      ...added.map(({ key, value: after }) => {
-        return { family, set: spec.name, key, before: values?.get(key), after };
-      }),
+      ...added.map(({ key, value: after }) => ({
+        family,
+        set: spec.name,
+        key,
+        before: gone.get(key),
+        after,
+      })),
     ];
   });
 }
 
-function partChanges(delta: TableDelta, before: Ruleset, owners: readonly OwnersByFamily[]): PartChange[] {
-  const { family, mode } = delta;
+function partChanges(
+  { family, table, mode, objects }: TableDelta,
+  owners: readonly OwnersByFamily[],
+): PartChange[] {
   if (mode !== "change") {
-    return [{ family, kind: "table", name: delta.table, change: mode === "create" ? "added" : "changed" }];
+    return [{ family, kind: "table", name: table, change: mode === "create" ? "added" : "changed" }];
   }
-  const chains = before[family]?.chains;
-  const part = (kind: PartChange["kind"], name: string, change: PartChange["change"]): PartChange => {
+  return objects.map(({ kind, name, before, after }) => {
     const [service] = namesOf(owners, (of) => of[family]?.ofPart(name));
-    return { family, kind, name, change, service };
-  };
-  return [
-    ...delta.addedSets.map(({ name }) => part("set", name, "added")),
-    ...delta.deletedSets.map(({ name }) => part("set", name, "removed")),
-    ...(delta.addedTimeouts ?? []).map(({ name }) => part("object", name, "added")),
-    ...(delta.deletedTimeouts ?? []).map((name) => part("object", name, "removed")),
-    ...delta.writtenChains.map(({ name }) => part("chain", name, chains?.has(name) ? "changed" : "added")),
-    ...delta.deletedChains.map((name) => part("chain", name, "removed")),
-  ];
+    const change = before === undefined ? "added" : after === undefined ? "removed" : "changed";
+    return { family, kind: kind === "chain" || kind === "set" ? kind : "object", name, change, service };
+  });
 }

@@ -2,7 +2,7 @@ import { FAMILIES, type Family } from "../base/family.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
-import { diffRuleset, type TableDelta } from "../nft/delta.ts";
+import { diffRuleset, keysOf, type TableDelta } from "../nft/delta.ts";
 import { splitParts } from "../nft/elements.ts";
 import { type Conflict, FamilyState } from "./family-state.ts";
 import { parseFrontendKey } from "./keys.ts";
@@ -145,9 +145,9 @@ export class RulesetState {
 /** The service ports whose lists a delta changes. */
 function servicePortsIn({ elements }: TableDelta, state: FamilyState): ReadonlySet<ServicePortKey> {
   const found = new Set<ServicePortKey>();
-  for (const { spec, deleted, added } of elements) {
-    if (spec.name !== ENDPOINTS && spec.name !== AFFINITY_IDS) continue;
-    for (const key of [...deleted, ...added.map((element) => element.key)]) {
+  for (const changes of elements) {
+    if (changes.spec.name !== ENDPOINTS && changes.spec.name !== AFFINITY_IDS) continue;
+    for (const key of keysOf(changes)) {
       const owner = state.ownerOfElement(key);
       if (owner !== undefined) found.add(owner.key);
     }

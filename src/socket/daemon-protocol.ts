@@ -3,7 +3,6 @@ import { FEATURES } from "../features/registry.ts";
 import type { SeenRefusal } from "../features/seam/refusals.ts";
 import { ALL_FEATURES, isEnabled } from "../features/selection.ts";
 import type { OtherListings } from "../kernel/other-tables.ts";
-import type { TableDifference } from "../kernel/read-kernel.ts";
 import type { UnservedServices } from "../kube/decode/ignored-service.ts";
 import type { ListedObjects } from "../kube/reflector/list-once.ts";
 import type { ResourceName, SourceState } from "../kube/source.ts";
@@ -11,6 +10,7 @@ import type { EjectedEndpoint } from "../model/ejected-endpoint.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import type { Transaction } from "../nft/ast/json.ts";
 import type { Chain, Ruleset, SetSpec, Table, TimeoutPolicy } from "../nft/ast/ruleset.ts";
+import type { TableDelta } from "../nft/delta.ts";
 import type { FamilyContext, NodeContext } from "../ruleset/node-context.ts";
 
 /**
@@ -73,7 +73,7 @@ export interface DaemonKernel {
   /** The rules of the objects, all of which the kernel was given. */
   readonly tables: readonly DaemonTable[];
   /** Absent if the tables in the kernel cannot be listed or parsed. */
-  readonly differences?: readonly TableDifference[] | undefined;
+  readonly differences?: readonly TableDelta[] | undefined;
 }
 
 /** A table as JSON. */

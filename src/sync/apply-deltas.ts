@@ -8,6 +8,7 @@ import type { Command, Transaction } from "../nft/ast/json.ts";
 import type { Ruleset, SetSpec } from "../nft/ast/ruleset.ts";
 import { creation, type TableDelta } from "../nft/delta.ts";
 import { type ListedElement, timedElements } from "../nft/elements.ts";
+import { ofKind } from "../nft/table-objects.ts";
 import { rebuildTransaction } from "../nft/transaction.ts";
 import { applyPlan, type PlanOptions, type Step, transactionsOf } from "../ruleset/apply-plan.ts";
 
@@ -94,9 +95,10 @@ async function applyInAnyOrder(
  */
 async function carriedElements(tables: TableReader, deltas: readonly TableDelta[]): Promise<Command[]> {
   const commands: Command[] = [];
-  for (const { family, table, mode, addedSets } of deltas) {
+  for (const { family, table, mode, objects } of deltas) {
     if (mode !== "recreate") continue;
-    for (const spec of addedSets.filter(({ dynamic, value }) => dynamic && value !== undefined)) {
+    for (const { after: spec } of ofKind(objects, "set")) {
+      if (!spec?.dynamic || spec.value === undefined) continue;
       const elements = await rememberedElements(tables, family, spec);
       if (elements.length > 0) commands.push({ add: timedElements(family, table, spec, elements) });
     }

@@ -1,6 +1,7 @@
 import { FAMILIES, type Family } from "../base/family.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
-import type { TableDelta } from "../nft/delta.ts";
+import { nonEmpty, onlyElements, type TableDelta } from "../nft/delta.ts";
+import { objectIn } from "../nft/table-objects.ts";
 
 /**
  * The chains in the kernel that nothing leads to any more, and the sets and timeouts that they used, still to
@@ -24,23 +25,20 @@ export class StaleChains {
   }
 
   /**
-   * The deletions, without duplicates and without chains, sets and objects that are in use again.
+   * The deletions, without duplicates and without objects that are in use again.
    * @param desired the desired tables
    */
   unusedIn(desired: Ruleset): readonly TableDelta[] {
     return Object.values(desired).flatMap((table) => {
-      const own = this.#deletions.filter(({ family }) => family === table.family);
-      const chains = new Set(own.flatMap(({ deletedChains }) => deletedChains));
-      const sets = new Map(
-        own.flatMap(({ deletedSets }) => deletedSets.map((spec) => [spec.name, spec] as const)),
-      );
-      const timeouts = new Set(own.flatMap(({ deletedTimeouts = [] }) => deletedTimeouts));
-      for (const name of table.chains.keys()) chains.delete(name);
-      for (const name of table.sets.keys()) sets.delete(name);
-      for (const name of table.timeouts?.keys() ?? []) timeouts.delete(name);
-      if (own[0] === undefined || chains.size + sets.size + timeouts.size === 0) return [];
-      const deletedSets = [...sets.values()];
-      return [{ ...own[0], deletedChains: [...chains], deletedSets, deletedTimeouts: [...timeouts] }];
+      const { family, name } = table;
+      const own = this.#deletions
+        .filter((delta) => delta.family === family)
+        .flatMap(({ objects }) => objects);
+      const unused = own.filter((change) => objectIn(table, change) === undefined);
+      const objects = [
+        ...new Map(unused.map((change) => [`${change.kind} ${change.name}`, change])).values(),
+      ];
+      return nonEmpty({ ...onlyElements({ family, table: name }, []), objects });
     });
   }
 }

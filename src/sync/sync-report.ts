@@ -3,6 +3,7 @@ import { counted } from "../base/text.ts";
 import type { AppliedTransaction } from "../kernel/nft.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import { deltaSize, type TableDelta } from "../nft/delta.ts";
+import { ofKind } from "../nft/table-objects.ts";
 import type { ConflictChanges } from "../ruleset/lost-frontends.ts";
 import type { FeatureBudgetParts, NodeContext } from "../ruleset/node-context.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
@@ -163,7 +164,7 @@ function tableText(delta: TableDelta): string {
   if (delta.mode === "create") return `${table} was missing`;
   if (delta.mode === "recreate") return `${table} had other declarations`;
   const { chains, sets, elements } = deltaSize([delta]);
-  const objects = (delta.addedTimeouts?.length ?? 0) + (delta.deletedTimeouts?.length ?? 0);
+  const objects = ofKind(delta.objects, "ct timeout").length;
   const timeouts = objects === 0 ? "" : `, ${counted(objects, "object")} with timeouts`;
   return `${table}: ${counted(chains, "chain")}, ${counted(sets, "set")}, ${counted(elements, "element")}${timeouts} differed`;
 }

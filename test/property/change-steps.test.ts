@@ -95,8 +95,8 @@ const ON_DEMAND: readonly string[] = [
  * packets pass: that comes at once.
  */
 function changesStaticChains(deltas: readonly TableDelta[]): boolean {
-  return deltas.some((one) =>
-    [...one.addedSets, ...one.deletedSets].some(({ name }) => ON_DEMAND.includes(name)),
+  return deltas.some(({ objects }) =>
+    objects.some(({ kind, name }) => kind === "set" && ON_DEMAND.includes(name)),
   );
 }
 

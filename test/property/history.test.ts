@@ -5,6 +5,7 @@ import type { Transaction } from "../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { deltaSize, diffRuleset, isEmptyDelta } from "../../src/nft/delta.ts";
 import { splitParts } from "../../src/nft/elements.ts";
+import type { ObjectChange } from "../../src/nft/table-objects.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import { validateTransaction } from "../../src/nft/validate.ts";
 import { withoutChainDeletions } from "../../src/ruleset/apply-plan.ts";
@@ -228,8 +229,8 @@ test("any history of changes ends in the rules, conflicts and kernel tables of a
       expect(renderer.state.pending()).toEqual([]);
       // A restart takes ids and numbers over, and at most adds chains that nothing leads to.
       const repairs = fresh.adopt(kernel.ruleset).map((delta) => {
-        const { writtenChains } = delta;
-        return { ...delta, writtenChains: writtenChains.filter(({ name }) => !isKept(name)) };
+        const isRepair = ({ kind, name, after }: ObjectChange) => kind !== "chain" || !after || !isKept(name);
+        return { ...delta, objects: delta.objects.filter(isRepair) };
       });
       expect(repairs.filter((delta) => !isEmptyDelta(delta))).toEqual([]);
     }),

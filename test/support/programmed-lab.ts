@@ -11,6 +11,7 @@ import { Renderer } from "../../src/ruleset/renderer.ts";
 import { cacheOf, type Objects, renderAll, testNodeContext } from "./build.ts";
 import { createLab, type Lab } from "./lab/lab.ts";
 import type { Outcome, Probe, Tally } from "./lab/outcome.ts";
+import { objectWords } from "./object-words.ts";
 
 /** A daemon's objects, and the rules that it has made from them. */
 interface Rendered {
@@ -62,7 +63,7 @@ export class ProgrammedLab {
   }
 
   async #apply({ state }: Renderer, deltas: readonly TableDelta[]): Promise<void> {
-    const deletesTimeouts = deltas.some(({ deletedTimeouts = [] }) => deletedTimeouts.length > 0);
+    const deletesTimeouts = objectWords(deltas).some((word) => word.startsWith("- ct timeout "));
     const { main, deletions } = withoutChainDeletions(deltas);
     for (const step of deletesTimeouts ? [main, deletions] : [deltas]) {
       const transaction = toTransaction(step);

@@ -20,8 +20,7 @@ export const MISSING_TABLE: TableDelta = creation(ip, "create");
 export const LOST_ELEMENTS: TableDelta = {
   ...MISSING_TABLE,
   mode: "change",
-  addedSets: [],
-  writtenChains: [],
+  objects: [],
 };
 
 /** The input of {@link syncReport}. */

@@ -16,6 +16,7 @@ import type { ServicePort } from "../../model/service-port.ts";
 import type { Transaction } from "../../nft/ast/json.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { creation, type TableDelta } from "../../nft/delta.ts";
+import type { ObjectChange } from "../../nft/table-objects.ts";
 import { deltaText } from "../../nft/text/delta-text.ts";
 import { type Comments, tableText } from "../../nft/text/table-text.ts";
 import { rebuildTransaction, toTransaction } from "../../nft/transaction.ts";
@@ -82,7 +83,10 @@ async function changes(
   const deltas = selectedChanges(state, selection, kernel, await tablesOfHost(whole));
   if (format === "nft") return changesText(deltas, state);
   // nft's JSON cannot delete objects with timeouts: see transaction-text.ts. Unused ones do no harm.
-  return transactionJson(toTransaction(deltas.map((delta) => ({ ...delta, deletedTimeouts: undefined }))));
+  const isSent = ({ kind, after }: ObjectChange) => kind !== "ct timeout" || after !== undefined;
+  return transactionJson(
+    toTransaction(deltas.map((delta) => ({ ...delta, objects: delta.objects.filter(isSent) }))),
+  );
 }
 
 function familiesOf(argv: Argv): readonly Family[] {

@@ -103,7 +103,11 @@ export class FastPathDevices implements DaemonPart {
    * Connections that rules of features break must leave the fast path, on which no rule sees them.
    */
   synced({ deltas, repaired, nodeContext }: FinishedSync): void {
-    if (repaired !== undefined || deltas.some((delta) => delta.addedFlowtable)) this.#current = undefined;
+    if (
+      repaired !== undefined ||
+      deltas.some(({ objects }) => objects.some(({ kind, after }) => kind === "flowtable" && after))
+    )
+      this.#current = undefined;
     const parts = nodeContext.flatMap(({ features }) => features);
     this.#breaking = parts.flatMap(({ breaksConnections, ownSet }) => (breaksConnections && ownSet) || []);
     const isBreaking = deltas.some(({ elements }) =>

@@ -1,7 +1,8 @@
 import type { Family } from "../../base/family.ts";
 import type { Ruleset, Table } from "../../nft/ast/ruleset.ts";
-import { creation, diffRuleset, isEmptyDelta, type TableDelta } from "../../nft/delta.ts";
+import { creation, diffRuleset, nonEmpty, partOf, type TableDelta } from "../../nft/delta.ts";
 import { selectElements } from "../../nft/select.ts";
+import { objectIn } from "../../nft/table-objects.ts";
 import { elementOwners, type RulesetState } from "../../ruleset/ruleset-state.ts";
 import { PORT_PROTOCOLS } from "../../ruleset/sets.ts";
 import { isNamed, type ServiceArgument } from "../explain/query.ts";
@@ -78,19 +79,13 @@ function restricted(delta: TableDelta, selected: readonly Table[], isWanted: IsW
   const table = selected.find(({ family }) => family === delta.family);
   if (table === undefined) return [];
   if (delta.mode !== "change") return [creation(table, delta.mode)];
-  const rest: TableDelta = {
+  return nonEmpty({
     ...delta,
-    addedSets: delta.addedSets.filter(({ name }) => table.sets.has(name)),
-    writtenChains: delta.writtenChains.filter(({ name }) => table.chains.has(name)),
-    addedTimeouts: delta.addedTimeouts?.filter(({ name }) => table.timeouts?.has(name)),
-    deletedSets: [],
-    deletedTimeouts: undefined,
-    deletedChains: [],
-    elements: delta.elements.flatMap(({ spec, deleted, added }) => {
-      const isOwn = (key: string) => isWanted(delta.family, spec.name, key);
-      const kept = { spec, deleted: deleted.filter(isOwn), added: added.filter(({ key }) => isOwn(key)) };
-      return kept.deleted.length + kept.added.length === 0 ? [] : [kept];
-    }),
-  };
-  return isEmptyDelta(rest) ? [] : [rest];
+    objects: delta.objects.filter(
+      (change) => change.after !== undefined && objectIn(table, change) !== undefined,
+    ),
+    elements: delta.elements.flatMap((elements) =>
+      partOf(elements, (key) => isWanted(delta.family, elements.spec.name, key)),
+    ),
+  });
 }

@@ -5,8 +5,8 @@ import { chainRole, FRONTEND_KINDS } from "../../features/frontends.ts";
 import { FEATURES } from "../../features/registry.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { Chain, Table } from "../../nft/ast/ruleset.ts";
-import { diffRuleset, type ElementsDelta, type TableDelta } from "../../nft/delta.ts";
-import { verdictTarget } from "../../nft/elements.ts";
+import { diffRuleset, type ElementsDelta, type TableDelta, writtenChains } from "../../nft/delta.ts";
+import { type Element, verdictTarget } from "../../nft/elements.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
 import { elementText } from "../../nft/text/table-text.ts";
 import { idOfKey } from "../../ruleset/keys.ts";
@@ -37,11 +37,11 @@ export function liveDifferences(connection: Connection, input: ExplainInput): st
   if (delta.mode === "recreate") return ["the kernel's table has maps of other types: it must be recreated"];
   const names = ownerNames(connection, [actual, desired]);
   const own = owners.map((elements) => elementsOf(names, elements));
-  const lines = own.flatMap((elements) => elementLines(elements, actual));
+  const lines = own.flatMap(elementLines);
   const targets = new Set(
     own.flatMap(({ added }) => added.flatMap(({ value }) => verdictTarget(value) ?? [])),
   );
-  const chains = delta.writtenChains.filter(({ name }) => targets.has(name) || !isOfSomeFrontends(name));
+  const chains = writtenChains(delta).filter(({ name }) => targets.has(name) || !isOfSomeFrontends(name));
   const all = [
     ...lines,
     ...chains.flatMap((chain) => chainLines(chain, actual.chains.get(chain.name))),
@@ -92,13 +92,12 @@ function differenceOf(actual: Table, desired: Table, input: ExplainInput): Diffe
 
 function ownedElements(elements: ElementsDelta): OwnedElements {
   const { deleted, added } = elements;
-  const addedKeys = added.map(({ key }) => key);
-  return { elements, deleted: positionsOf(deleted), added: positionsOf(addedKeys) };
+  return { elements, deleted: positionsOf(deleted), added: positionsOf(added) };
 }
 
-function positionsOf(keys: readonly string[]): Positions {
+function positionsOf(elements: readonly Element[]): Positions {
   const positions = new Map<string | number, number[]>();
-  keys.forEach((key, position) => {
+  elements.forEach(({ key }, position) => {
     const id = idOfKey(key);
     const owner = id === undefined ? key : (parseId(id)?.servicePort ?? 0);
     addToGroup(positions, owner, position);
@@ -125,7 +124,7 @@ function elementsOf(
   names: ReadonlySet<string | number>,
   { elements: { spec, deleted, added }, ...positions }: OwnedElements,
 ): ElementsDelta {
-  const of = <Element>(all: readonly Element[], owned: Positions) =>
+  const of = (all: readonly Element[], owned: Positions) =>
     [...names]
       .flatMap((name) => owned.get(name) ?? [])
       .sort((a, b) => a - b)
@@ -133,12 +132,11 @@ function elementsOf(
   return { spec, deleted: of(deleted, positions.deleted), added: of(added, positions.added) };
 }
 
-function elementLines({ spec, deleted, added }: ElementsDelta, actual: Table): string[] {
-  const texts = (key: string, value: string) => `${spec.name} { ${elementText(spec, key, value)} }`;
-  const here = actual.sets.get(spec.name)?.elements;
+function elementLines({ spec, deleted, added }: ElementsDelta): string[] {
+  const text = ({ key, value }: Element) => `${spec.name} { ${elementText(spec, key, value)} }`;
   return [
-    ...added.map(({ key, value }) => `missing in the kernel: ${texts(key, value)}`),
-    ...deleted.map((key) => `only in the kernel: ${texts(key, here?.get(key) ?? "")}`),
+    ...added.map((element) => `missing in the kernel: ${text(element)}`),
+    ...deleted.map((element) => `only in the kernel: ${text(element)}`),
   ];
 }
 

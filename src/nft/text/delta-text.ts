@@ -1,5 +1,6 @@
-import type { Chain, SetSpec } from "../ast/ruleset.ts";
-import type { ElementsDelta, TableDelta } from "../delta.ts";
+import { commandsOf, type ElementsCommand, type ObjectCommand, type TableCommand } from "../commands.ts";
+import type { TableDelta } from "../delta.ts";
+import type { ObjectKind, ObjectKinds } from "../table-objects.ts";
 import { ruleText } from "./rule-text.ts";
 import {
   baseChainText,
@@ -11,83 +12,54 @@ import {
 } from "./table-text.ts";
 
 /**
- * Formats deltas as commands for `nft -f`, in the order of {@link toTransaction}. Each element has its own
- * line, where `comments` may add a comment.
+ * Formats deltas as commands for `nft -f`, in the order of a transaction. Each element has its own line,
+ * where `comments` may add a comment.
  */
 export function deltaText(deltas: readonly TableDelta[], comments: Comments = {}): string {
   return deltas
-    .flatMap((delta) => tableLines(delta, comments))
+    .flatMap((delta) => commandsOf(delta).flatMap((command) => commandLines(delta, command, comments)))
     .map((line) => `${line}\n`)
     .join("");
 }
 
-function tableLines(delta: TableDelta, comments: Comments): string[] {
+function commandLines(delta: TableDelta, command: TableCommand, comments: Comments): string[] {
+  const { verb, kind } = command;
   const table = `${delta.family} ${delta.table}`;
-  const flushed = delta.mode === "change" ? delta.writtenChains : [];
-  return [
-    ...(delta.mode === "change" ? [] : [`add table ${table}`]),
-    ...(delta.mode === "recreate" ? [`delete table ${table}`, `add table ${table}`] : []),
-    ...delta.addedSets.map(
-      (spec) => `add ${kindOf(spec)} ${table} ${spec.name} { ${declarationLines(spec).join("; ")}; }`,
-    ),
-    ...(delta.addedFlowtable === undefined
-      ? []
-      : [`add flowtable ${table} ${delta.addedFlowtable.name} { ${flowtableLine(delta.addedFlowtable)}; }`]),
-    ...(delta.addedTimeouts ?? []).map(
-      (policy) => `add ct timeout ${table} ${policy.name} { ${timeoutLines(delta, policy).join("; ")}; }`,
-    ),
-    ...delta.replacedChains.flatMap((name) => [
-      `flush chain ${table} ${name}`,
-      `delete chain ${table} ${name}`,
-    ]),
-    ...delta.writtenChains.map((chain) => `add chain ${table} ${chain.name}${baseText(chain)}`),
-    ...delta.elements.flatMap((elements) => deletedLines(table, elements, comments)),
-    ...delta.deletedChains.map((name) => `flush chain ${table} ${name}`),
-    ...flushed.map(({ name }) => `flush chain ${table} ${name}`),
-    ...delta.writtenChains.flatMap(({ name, rules }) =>
-      rules.map((rule) => `add rule ${table} ${name} ${ruleText(rule)}`),
-    ),
-    ...delta.elements.flatMap((elements) => addedLines(table, elements, comments)),
-    ...delta.deletedSets.map((spec) => `delete ${kindOf(spec)} ${table} ${spec.name}`),
-    ...(delta.deletedFlowtable === undefined
-      ? []
-      : [`delete flowtable ${table} ${delta.deletedFlowtable.name}`]),
-    ...delta.deletedChains.map((name) => `delete chain ${table} ${name}`),
-    ...(delta.deletedTimeouts ?? []).map((name) => `delete ct timeout ${table} ${name}`),
-  ];
+  switch (kind) {
+    case "table":
+      return [`${verb} table ${table}`];
+    case "rule":
+      return [`add rule ${table} ${command.chain} ${ruleText(command.rule)}`];
+    case "element":
+      return [`${verb} element ${table} ${command.spec.name} {`, ...elementLines(command, comments), "}"];
+    default:
+      return [objectLine(delta, command)];
+  }
 }
 
-function kindOf({ value }: SetSpec): string {
-  return value === undefined ? "set" : "map";
+function objectLine<Kind extends ObjectKind>(
+  delta: TableDelta,
+  { verb, kind, object }: ObjectCommand<Kind>,
+): string {
+  const word = "value" in object && object.value !== undefined ? "map" : kind;
+  const parts = verb === "add" ? DECLARED[kind](object, delta) : [];
+  const declaration = parts.length === 0 ? "" : ` { ${parts.join("; ")}; }`;
+  return `${verb} ${word} ${delta.family} ${delta.table} ${object.name}${declaration}`;
 }
 
-function baseText({ base }: Chain): string {
-  return base === undefined ? "" : ` { ${baseChainText(base)} }`;
-}
+/** What nft has to know of new objects besides their names. */
+const DECLARED: { readonly [Kind in ObjectKind]: (object: ObjectKinds[Kind], of: TableDelta) => string[] } = {
+  set: declarationLines,
+  flowtable: (flowtable) => [flowtableLine(flowtable)],
+  "ct timeout": (policy, table) => timeoutLines(table, policy),
+  chain: ({ base }) => (base === undefined ? [] : [baseChainText(base)]),
+};
 
-function deletedLines(table: string, { spec, deleted }: ElementsDelta, comments: Comments): string[] {
+function elementLines({ verb, spec, elements }: ElementsCommand, comments: Comments): string[] {
   const { value: _, ...keyOnly } = spec;
-  const elements = deleted.map((key) => ({ text: elementText(keyOnly, key, ""), key }));
-  const lines = elementLines(`delete element ${table} ${spec.name}`, elements, spec, comments);
-  if (spec.timeout === undefined) return lines;
-  return [...elementLines(`add element ${table} ${spec.name}`, elements, spec, {}), ...lines];
-}
-
-function addedLines(table: string, { spec, added }: ElementsDelta, comments: Comments): string[] {
-  const elements = added.map(({ key, value }) => ({ text: elementText(spec, key, value), key }));
-  return elementLines(`add element ${table} ${spec.name}`, elements, spec, comments);
-}
-
-function elementLines(
-  command: string,
-  elements: readonly { readonly text: string; readonly key: string }[],
-  spec: SetSpec,
-  { element: commentOn }: Comments,
-): string[] {
-  if (elements.length === 0) return [];
-  const lines = elements.map(({ text, key }, i) => {
-    const comment = commentOn?.(spec, key);
+  return elements.map(({ key, value }, i) => {
+    const text = elementText(verb === "add" ? spec : keyOnly, key, value);
+    const comment = comments.element?.(spec, key);
     return `\t${text}${i === elements.length - 1 ? "" : ","}${comment === undefined ? "" : ` # ${comment}`}`;
   });
-  return [`${command} {`, ...lines, "}"];
 }

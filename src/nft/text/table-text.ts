@@ -150,15 +150,15 @@ export function chainText({ name, base, rules }: Chain, comments: Comments = {})
   const comment = comments.chain?.(name);
   return [
     `\tchain ${name} {${comment === undefined ? "" : ` # ${comment}`}\n`,
-    base === undefined ? "" : `\t\t${baseChainText(base)}\n`,
+    base === undefined ? "" : `\t\t${baseChainText(base)};\n`,
     ...rules.map((rule) => `\t\t${ruleText(rule)}\n`),
     "\t}\n",
   ].join("");
 }
 
-/** Formats the hook of a base chain: `type nat hook prerouting priority dstnat; policy accept;`. */
+/** Formats the hook of a base chain: `type nat hook prerouting priority dstnat; policy accept`. */
 export function baseChainText({ type, hook, prio, policy }: BaseChain): string {
-  return `type ${type} hook ${hook} priority ${priorityText(hook, prio)}; policy ${policy};`;
+  return `type ${type} hook ${hook} priority ${priorityText(hook, prio)}; policy ${policy}`;
 }
 
 /** Formats a priority as nft does: by a name at most 10 away that the hook has. */

@@ -16,6 +16,7 @@ import {
   slice,
   testNodeContext,
 } from "../../support/build.ts";
+import { objectWords } from "../../support/object-words.ts";
 
 const addresses = (count: number) => Array.from({ length: count }, (_, i) => `10.244.2.${i + 1}`);
 
@@ -119,7 +120,7 @@ describe("the chains of schedulers", () => {
     renderer.update(cache.takeDirty());
     expect(chainNames(renderer)).toEqual(before);
     expect(elementsOf(renderer, "balancers")).toEqual([]);
-    expect(renderer.state.pending().flatMap(({ deletedChains }) => deletedChains)).toEqual([]);
+    expect(objectWords(renderer.state.pending())).toEqual([]);
   });
 });
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { HeapKeeper } from "../../../src/daemon/heap-keeper.ts";
-import { creation, type TableDelta } from "../../../src/nft/delta.ts";
+import { onlyElements, type TableDelta } from "../../../src/nft/delta.ts";
 import { renderAll } from "../../support/build.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 
@@ -15,8 +15,8 @@ function elements(count: number): TableDelta[] {
   const { ip } = renderAll({}).state.ruleset;
   const spec = ip?.sets.get("cluster-ips")?.spec;
   if (ip === undefined || spec === undefined) throw new Error("no IPv4");
-  const nothing = { ...creation(ip, "create"), mode: "change" as const, addedSets: [], writtenChains: [] };
-  return [{ ...nothing, elements: [{ spec, deleted: Array.from({ length: count }, String), added: [] }] }];
+  const deleted = Array.from({ length: count }, (_, index) => ({ key: String(index), value: "" }));
+  return [onlyElements({ family: "ip", table: ip.name }, [{ spec, deleted, added: [] }])];
 }
 
 describe("HeapKeeper", () => {

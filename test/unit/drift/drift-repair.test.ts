@@ -3,8 +3,7 @@ import { describe, expect, test } from "vitest";
 import { DriftRepair } from "../../../src/drift/drift-repair.ts";
 import type { Commit, TableMessage } from "../../../src/drift/kernel-events.ts";
 import type { ComparisonScope } from "../../../src/kernel/read-kernel.ts";
-import type { TableDelta } from "../../../src/nft/delta.ts";
-import { onlyElements } from "../../../src/nft/transaction.ts";
+import { onlyElements, type TableDelta } from "../../../src/nft/delta.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import { cacheOf, port, service, slice, testNodeContext } from "../../support/build.ts";
 import { encodedElement } from "../../support/encoded-elements.ts";
@@ -55,7 +54,7 @@ const OWN: Commit = {
 /** Of one chain, as a comparison would find it. */
 const CHAIN: TableDelta = {
   ...onlyElements({ family: "ip", table: "nft-proxy" }, []),
-  writtenChains: [{ name: "services", rules: [] }],
+  objects: [{ kind: "chain", name: "services", after: { name: "services", rules: [] } }],
 };
 
 /** The report of a sync that repaired something. */
@@ -120,13 +119,13 @@ async function setUp() {
   return { repair, clock, logger, asked, kernel, foreign, cache, fake, sync };
 }
 
-function inWords({ mode, family, writtenChains, elements }: TableDelta): string[] {
+function inWords({ mode, family, objects, elements }: TableDelta): string[] {
   if (mode === "create") return [`make ${family}`];
   const keys = elements.flatMap(({ deleted, added }) => [
-    ...deleted.map((key) => `- ${key}`),
+    ...deleted.map(({ key }) => `- ${key}`),
     ...added.map(({ key }) => `+ ${key}`),
   ]);
-  return [...writtenChains.map(({ name }) => `write ${name}`), ...keys];
+  return [...objects.map(({ name }) => `write ${name}`), ...keys];
 }
 
 describe("DriftRepair", () => {

@@ -34,7 +34,7 @@ function rawMessage(
 function found(...messages: readonly TableMessage[]): string[] | undefined {
   return committedChanges(messages, desired)?.flatMap(({ family, elements }) =>
     elements.flatMap(({ spec, deleted, added }) => [
-      ...deleted.map((key) => `- ${family} ${spec.name} ${key}`),
+      ...deleted.map(({ key }) => `- ${family} ${spec.name} ${key}`),
       ...added.map(({ key, value }) => `+ ${family} ${spec.name} ${key} => ${value}`),
     ]),
   );
@@ -161,7 +161,7 @@ describe("ForeignCommits", () => {
   };
   const keys = ({ deltas }: ReturnType<ForeignCommits["takeElements"]>) =>
     deltas?.flatMap(({ elements }) =>
-      elements.flatMap(({ deleted, added }) => [...deleted, ...added.map(({ key }) => key)]),
+      elements.flatMap(({ deleted, added }) => [...deleted, ...added].map(({ key }) => key)),
     );
 
   test("compares elements that others touched, whoever touched them last, and no others of ours", () => {

@@ -193,9 +193,11 @@ describe("Verifier", () => {
     // What came between the two looks is found by the next comparison.
     fake.kernel.apply({ nftables: [{ add: { element: { ...LOST, elem: ["192.0.2.2"] } } }] });
     await pass(SECOND_LOOK);
-    expect(found.flatMap(({ elements }) => elements.map(({ deleted, added }) => [deleted, added]))).toEqual([
-      [["192.0.2.1"], []],
-    ]);
+    expect(
+      found.flatMap(({ elements }) =>
+        elements.map(({ deleted, added }) => [deleted.map(({ key }) => key), added]),
+      ),
+    ).toEqual([[["192.0.2.1"], []]]);
   });
 
   test("reports a missing table", async () => {
@@ -524,7 +526,7 @@ describe("Verifier.recheck", () => {
     });
     const listed = fake.count("list");
     expect(await verifier.recheck("declarations")).toMatchObject([
-      { family: "ip6", deletedChains: ["stranger"] },
+      { family: "ip6", objects: [{ name: "stranger", after: undefined }] },
     ]);
     expect(fake.count("list") - listed).toBe(2);
   });

@@ -3,6 +3,7 @@ import type { BaseChain, Chain, ElementSet, Ruleset, SetSpec } from "../../../sr
 import { deltaSize, diffRuleset, inBoth, type TableDelta, unexplained } from "../../../src/nft/delta.ts";
 import { toTransaction } from "../../../src/nft/transaction.ts";
 import { FakeKernel } from "../../support/fake-kernel.ts";
+import { objectWords } from "../../support/object-words.ts";
 import { rulesetText } from "../../support/ruleset-text.ts";
 
 const HOOK: BaseChain = { type: "filter", hook: "forward", prio: 0, policy: "accept" };
@@ -65,7 +66,10 @@ describe("the difference of two rulesets", () => {
     );
     expect(delta?.elements).toMatchObject([
       {
-        deleted: ["10.0.0.1", "10.0.0.3"],
+        deleted: [
+          { key: "10.0.0.1", value: "drop" },
+          { key: "10.0.0.3", value: "drop" },
+        ],
         added: [
           { key: "10.0.0.1", value: "accept" },
           { key: "10.0.0.4", value: "drop" },
@@ -80,12 +84,12 @@ describe("the difference of two rulesets", () => {
       ruleset([drops("x")], [set("m", { "10.0.0.1": "goto x" })]),
       ruleset([drops("y")], [set("m", { "10.0.0.1": "goto y" })]),
     );
-    expect(delta).toMatchObject({ mode: "change", deletedChains: ["x"], writtenChains: [{ name: "y" }] });
+    expect([delta?.mode, ...objectWords(delta ? [delta] : [])]).toEqual(["change", "+ chain y", "- chain x"]);
   });
 
   test("replaces a base chain whose hook changed", () => {
     const delta = turn(ruleset([drops("x", HOOK)]), ruleset([drops("x", { ...HOOK, prio: 10 })]));
-    expect(delta).toMatchObject({ mode: "change", replacedChains: ["x"] });
+    expect([delta?.mode, ...objectWords(delta ? [delta] : [])]).toEqual(["change", "~ chain x"]);
   });
 
   test("deletes what is not desired, also chains that lead to each other", () => {
@@ -120,11 +124,11 @@ describe("the difference of two rulesets", () => {
     const none = ruleset([drops("x")]);
     expect(turn(none, withFlowtable())).toMatchObject({
       mode: "change",
-      addedFlowtable: { name: "fast-path" },
+      objects: [{ kind: "flowtable", before: undefined }, {}, {}],
     });
     expect(turn(withFlowtable(), none)).toMatchObject({
       mode: "change",
-      deletedFlowtable: { name: "fast-path" },
+      objects: [{ kind: "flowtable", after: undefined }, {}, {}],
     });
     expect(turn(withFlowtable(), withFlowtable())).toBeUndefined();
   });
@@ -157,9 +161,8 @@ describe("unexplained differences", () => {
     const tampered = ruleset([drops("x"), drops("z")], [set("m", { "10.0.0.9": "drop" })]);
     expect(unexplained(diffRuleset(tampered, wanted), pending)).toMatchObject([
       {
-        writtenChains: [],
-        deletedChains: ["z"],
-        elements: [{ deleted: ["10.0.0.9"], added: [{ key: "10.0.0.1" }] }],
+        objects: [{ kind: "chain", before: drops("z") }],
+        elements: [{ deleted: [{ key: "10.0.0.9" }], added: [{ key: "10.0.0.1" }] }],
       },
     ]);
   });
@@ -176,7 +179,10 @@ describe("the differences that are in both of two comparisons", () => {
   const whole = { "10.0.0.1": "drop", "10.0.0.2": "drop" };
   const keys = (deltas: readonly TableDelta[]) =>
     deltas.flatMap(({ elements }) =>
-      elements.map(({ spec, deleted, added }) => [spec.name, deleted, added.map(({ key }) => key)]),
+      elements.map(({ spec, deleted, added }) => [
+        spec.name,
+        ...[deleted, added].map((changed) => changed.map(({ key }) => key)),
+      ]),
     );
 
   test("are the elements that are wrong in both", () => {
@@ -213,12 +219,9 @@ describe("the differences that are in both of two comparisons", () => {
     const earlier = other([drops("z")], [set("o")]);
     expect(inBoth(earlier, earlier)).toEqual(earlier);
     expect([inBoth([], earlier), inBoth(earlier, [])]).toEqual([[], []]);
-    expect(inBoth(other([drops("x"), drops("z")], [set("n"), set("o")]), earlier)).toMatchObject([
-      { writtenChains: [], deletedChains: ["z"], addedSets: [], deletedSets: [{ name: "o" }] },
-    ]);
-    expect(inBoth(earlier, other([drops("x"), drops("z")], [set("n")]))).toMatchObject([
-      { writtenChains: [], deletedChains: ["z"], addedSets: [], deletedSets: [] },
-    ]);
+    const both = inBoth(other([drops("x"), drops("z")], [set("n"), set("o")]), earlier);
+    expect(objectWords(both)).toEqual(["- chain z", "- set o"]);
+    expect(objectWords(inBoth(earlier, other([drops("x"), drops("z")], [set("n")])))).toEqual(["- chain z"]);
   });
 
   test("are a table that is missing, or has to be made anew, at last", () => {

@@ -50,7 +50,7 @@ describe("elements as JSON", () => {
       element: { ...at, name: spec.name, elem: [json] },
     });
     const key = spec.value === undefined ? json : (json as unknown[])[0];
-    expect(deletedElements("ip", "nft-proxy", spec, [element.key])).toEqual({
+    expect(deletedElements("ip", "nft-proxy", spec, [element])).toEqual({
       element: { ...at, name: spec.name, elem: [key] },
     });
   });
@@ -95,7 +95,7 @@ test.each([
     key: ["ipv4_addr", "inet_proto", "inet_service"],
     interval: true,
   };
-  expect(deletedElements("ip", "nft-proxy", ranges, [key])).toMatchObject({
+  expect(deletedElements("ip", "nft-proxy", ranges, [{ key }])).toMatchObject({
     element: { elem: [{ concat: ["10.0.0.1", "tcp", last] }] },
   });
 });

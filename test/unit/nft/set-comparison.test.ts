@@ -39,7 +39,10 @@ describe("SetComparison", () => {
     expect(found).toEqual([
       {
         spec,
-        deleted: ["b", "x"],
+        deleted: [
+          { key: "b", value: "drop" },
+          { key: "x", value: "drop" },
+        ],
         added: [
           { key: "a", value: "drop" },
           { key: "b", value: "accept" },
@@ -55,7 +58,16 @@ describe("SetComparison", () => {
       ["x", "accept"],
       ["a", "accept"],
     ]);
-    expect(found).toEqual([{ spec, deleted: ["a", "x"], added: [{ key: "a", value: "drop" }] }]);
+    expect(found).toEqual([
+      {
+        spec,
+        deleted: [
+          { key: "a", value: "accept" },
+          { key: "x", value: "drop" },
+        ],
+        added: [{ key: "a", value: "drop" }],
+      },
+    ]);
     expect(
       compare({ a: "drop" }, [
         ["a", "drop"],

@@ -37,10 +37,16 @@ describe("a delta tracker", () => {
     tracker.putChain(chain("balance-2"));
     expect(tracker.pending()).toMatchObject({
       mode: "change",
-      writtenChains: [{ name: "balance-2" }],
-      deletedChains: ["balance-1"],
+      objects: [
+        { kind: "chain", name: "balance-1", before: chain("balance-1"), after: undefined },
+        { kind: "chain", name: "balance-2", before: undefined, after: chain("balance-2") },
+      ],
       elements: [
-        { spec: MAP, deleted: ["10.96.0.1"], added: [{ key: "10.96.0.1", value: "goto balance-2" }] },
+        {
+          spec: MAP,
+          deleted: [{ key: "10.96.0.1", value: "drop" }],
+          added: [{ key: "10.96.0.1", value: "goto balance-2" }],
+        },
         { spec: SET, deleted: [], added: [{ key: "10.96.0.2", value: "" }] },
       ],
     });
@@ -54,8 +60,7 @@ describe("a delta tracker", () => {
     tracker.deleteElement("cluster-ips", "10.96.0.2");
     tracker.putChain(chain("balance-1"));
     expect(tracker.pending()).toMatchObject({
-      writtenChains: [{ name: "balance-1" }],
-      deletedChains: [],
+      objects: [{ name: "balance-1", before: undefined }],
       elements: [{ spec: MAP, deleted: [], added: [{ key: "10.96.0.1", value: "goto balance-1" }] }],
     });
     const { sets, chains } = tracker.committedTable();
@@ -97,14 +102,13 @@ describe("a delta tracker", () => {
     tracker.putSet(passing, ["10.0.0.0/8"]);
     tracker.deleteSet(passing.name);
     expect(tracker.pending()).toMatchObject({
-      addedSets: [ranges],
-      deletedSets: [],
+      objects: [{ kind: "set", before: undefined, after: ranges }],
       elements: [{ spec: ranges, deleted: [], added: [{ key: "10.0.0.0/8", value: "" }] }],
     });
     expect([...tracker.committedTable().sets.keys()]).toEqual([SET.name, MAP.name]);
     tracker.committed();
     tracker.deleteSet(ranges.name);
-    expect(tracker.pending()).toMatchObject({ addedSets: [], deletedSets: [ranges], elements: [] });
+    expect(tracker.pending()).toMatchObject({ objects: [{ kind: "set", before: ranges }], elements: [] });
     expect([...(tracker.committedTable().sets.get(ranges.name)?.elements.keys() ?? [])]).toEqual([
       "10.0.0.0/8",
     ]);

@@ -120,7 +120,7 @@ test("source ranges that go and others that come before a commit leave nothing o
   const [ranges] = renderer.state
     .pending()
     .flatMap(({ elements }) => elements.filter(({ spec }) => spec.name === "source-ranges"));
-  expect([ranges?.deleted, ranges?.added.map(({ key }) => key)]).toEqual([
+  expect([ranges?.deleted, ranges?.added].map((changed) => changed?.map(({ key }) => key))).toEqual([
     ["10.0.0.0 . 2164260865 . 8"],
     ["172.16.0.0 . 2164260866 . 16"],
   ]);
