@@ -11,10 +11,13 @@ import { boundedEvent, type EventNote, eventNamespace, eventObject, seriesPatch 
 export interface EventSink {
   /**
    * Creates (`POST`) or merge-patches (`PATCH`) an object. Rejects if the API server is unavailable or
-   * refuses it.
+   * refuses it: with {@link Gone} if that is no fault.
    */
   send(method: "POST" | "PATCH", path: string, body: object): Promise<void>;
 }
+
+/** The namespace of an Event is being deleted, or it or the Event is gone. */
+export class Gone extends Error {}
 
 /** Discards Events, as there is no API server. */
 export const NO_EVENTS: EventSink = { send: async () => {} };
@@ -25,6 +28,9 @@ const TIMEOUT = 10_000;
 /** HTTP status if an object with this name exists: all nodes give a common Event the same name. */
 const CONFLICT = 409;
 
+/** What the API server's NamespaceLifecycle admission says of a namespace that is being deleted. */
+const ENDING = "because it is being terminated";
+
 /** Sends Events over the connection of the reflectors. */
 export function apiEventSink(client: ApiClient): EventSink {
   return {
@@ -32,9 +38,12 @@ export function apiEventSink(client: ApiClient): EventSink {
       const signal = AbortSignal.timeout(TIMEOUT);
       const answer = await client.request({ method, path, body, signal });
       const text = await readText(answer.body);
-      const isThere = method === "POST" && answer.status === CONFLICT;
-      if (answer.status >= 300 && !isThere)
-        throw new Error(`${method} ${path}: ${answer.status} ${text.slice(0, 200)}`);
+      const { status } = answer;
+      if (status < 300 || (method === "POST" && status === CONFLICT)) return;
+      const reason = `${method} ${path}: ${status} ${text.slice(0, 200)}`;
+      throw status === 404 || (status === 403 && text.includes(ENDING))
+        ? new Gone(reason)
+        : new Error(reason);
     },
   };
 }
@@ -232,7 +241,7 @@ export class EventRecorder {
       await this.#options.sink.send(method, path, body);
       this.#failures.end();
     } catch (error) {
-      this.#failures.add(messageOf(error));
+      if (!(error instanceof Gone)) this.#failures.add(messageOf(error));
       throw error;
     }
   }

@@ -1,11 +1,12 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { apiEventSink } from "../../../../src/daemon/events/event-recorder.ts";
+import { apiEventSink, Gone } from "../../../../src/daemon/events/event-recorder.ts";
 import { HttpApiClient } from "../../../../src/kube/client/client.ts";
 
 let server: Server;
 let client: HttpApiClient;
+let answer = `{"kind":"Status"}`;
 let status = 201;
 const requests: unknown[] = [];
 
@@ -16,11 +17,12 @@ beforeEach(async () => {
     let body = "";
     for await (const chunk of request) body += String(chunk);
     requests.push([request.method, request.url, request.headers["content-type"], JSON.parse(body)]);
-    response.writeHead(status).end(`{"kind":"Status"}`);
+    response.writeHead(status).end(answer);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
   const connection = {
+    name: "",
     server: new URL(`http://127.0.0.1:${port}`),
     credentials: async () => ({}),
     isCurrent: async () => true,
@@ -56,4 +58,16 @@ test("apiEventSink rejects with the status if the API server refuses an Event", 
   await expect(apiEventSink(client).send("POST", "/apis/events", {})).rejects.toThrow(
     "POST /apis/events: 403",
   );
+});
+
+test.each([
+  [404, '{"message":"namespaces \\"shop\\" not found"}', true],
+  [403, '{"message":"unable to create new content in namespace shop because it is being terminated"}', true],
+  [403, '{"message":"User \\"system:serviceaccount\\" cannot create resource \\"events\\""}', false],
+])("an Event refused with %i %s is no fault: %s", async (code, text, isGone) => {
+  [status, answer] = [code, text];
+  const error = await apiEventSink(client)
+    .send("POST", "/apis/events", {})
+    .catch((caught) => caught);
+  expect(error instanceof Gone).toBe(isGone);
 });
