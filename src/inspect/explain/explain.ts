@@ -55,7 +55,7 @@ function explainDirect(connection: Connection, input: ExplainInput, detail: Deta
     endpoints: endpointsThroughAll(evidence, everywhere, input),
     notes:
       detail === "brief"
-        ? servicePortNotes(match, outcomes, input)
+        ? servicePortNotes(connection, match, outcomes, input)
         : explainNotes(connection, match, { own: outcomes, all: everywhere ?? outcomes }, input),
     ...(live !== undefined && input.objectsKnown ? { differences: liveDifferences(connection, input) } : {}),
     verdict,

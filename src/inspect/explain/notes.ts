@@ -25,16 +25,22 @@ interface NotedOutcomes {
 }
 
 /**
- * Describes the effects of a Service's annotations on connections to one of its ports, and the features that
- * it lacks.
+ * Describes the effects of a Service's annotations on connections to one of its ports, the features that it
+ * lacks, and its endpoints whose connections end.
  */
 export function servicePortNotes(
+  connection: Connection,
   match: Match | undefined,
   own: readonly Outcome[],
   input: ExplainInput,
 ): Note[] {
   if (match === undefined) return [];
-  return [...reducedNotes(match, input), ...featureNotes(match, own, input), ...ignoredNotes(match)];
+  return [
+    ...reducedNotes(match, input),
+    ...featureNotes(match, own, input),
+    ...ignoredNotes(match),
+    ...shownNotes(connection, match, input),
+  ];
 }
 
 /**
@@ -51,12 +57,12 @@ export function explainNotes(
   return [
     ...sourceNotes(connection, all.some(({ kind }) => kind === "not-understood") ? own : all, input),
     ...affinityNotes(match, own, input),
-    ...servicePortNotes(match, own, input),
+    ...servicePortNotes(connection, match, own, input),
     ...drawNotes(match, own),
     ...(match === undefined
       ? []
       : [...sourceRangeNotes(match), ...conflictNotes(match), ...hintsNotes(match, input)]),
-    ...shownNotes(connection, match, input),
+    ...(match === undefined ? shownNotes(connection, match, input) : []),
     ...forwardedNotes(connection, own, input),
   ];
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { explain } from "../../../../src/inspect/explain/explain.ts";
+import { type Detail, explain } from "../../../../src/inspect/explain/explain.ts";
 import { type ExplainInput, hostOf } from "../../../../src/inspect/explain/explain-input.ts";
 import type { Note } from "../../../../src/inspect/explain/explanation.ts";
 import { connectionOf } from "../../../../src/inspect/explain/packet.ts";
@@ -58,8 +58,13 @@ function input(targets: readonly string[], daemon?: ExplainInput["daemon"]): Exp
   });
 }
 
-function resets(of: ExplainInput, to = "10.96.0.10", protocol: Protocol = "tcp"): readonly string[] {
-  const { notes } = explain(connectionOf({ to, port: 80, protocol }, of), of);
+function resets(
+  of: ExplainInput,
+  to = "10.96.0.10",
+  protocol: Protocol = "tcp",
+  detail: Detail = "whole",
+): readonly string[] {
+  const { notes } = explain(connectionOf({ to, port: 80, protocol }, of), of, detail);
   return notes.flatMap(({ topic, message }) => (topic === "reset" ? [message] : []));
 }
 
@@ -97,7 +102,9 @@ describe("the notes on vanished endpoints", () => {
       }),
     } as const;
     const known = { features: { "connection-life": shown }, now: 60_000 };
-    expect(resets(input([], known))).toEqual([
+    const found = resets(input([], known));
+    expect(resets(input([], known), "10.96.0.10", "tcp", "brief"), "of a Service").toEqual(found);
+    expect(found).toEqual([
       expect.stringMatching(/^the endpoint 172\.31\.0\.9:8080 exceeded the drain timeout of \S+ .* 20s ago/),
       "the endpoint 172.31.0.7 has been terminating for 40s; its drain timeout is over in 30s",
       expect.stringMatching(/^the endpoint 172\.31\.0\.8 has been .* was over 10s ago; connections .* only/),
