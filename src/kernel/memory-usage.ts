@@ -1,8 +1,25 @@
 import { readFileSync } from "node:fs";
 import type { HostFiles } from "./host.ts";
 
-/** The control group of this process as a container sees it. The root group of a host has no memory files. */
-const GROUP = "/sys/fs/cgroup";
+/**
+ * The memory files of this process's control group as a container sees it, by the version of control groups.
+ * The root group of a host has none in version 2, and no limit in version 1.
+ */
+const GROUPS = [
+  {
+    directory: "/sys/fs/cgroup/memory.",
+    files: { current: "current", max: "max", peak: "peak", inactive: "inactive_file" },
+  },
+  {
+    directory: "/sys/fs/cgroup/memory/memory.",
+    files: {
+      current: "usage_in_bytes",
+      max: "limit_in_bytes",
+      peak: "max_usage_in_bytes",
+      inactive: "total_inactive_file",
+    },
+  },
+] as const;
 
 /**
  * Delay until a program's memory is first read, milliseconds. nft runs for at least 0.1 s when it needs much
@@ -47,27 +64,33 @@ export interface MemoryUsage {
   readonly programs: () => Promise<readonly ProgramMemory[]>;
 }
 
-/** Returns the memory of this process's container; undefined outside a container and with cgroup v1. */
+/**
+ * Returns the memory of this process's container; undefined outside a container, and with version 1 of
+ * control groups if it has no limit.
+ */
 export async function containerMemory(files: HostFiles): Promise<ContainerMemory | undefined> {
-  const current = await groupBytes(files, "current");
-  if (current === undefined) return undefined;
-  const stat = await files.read(`${GROUP}/memory.stat`).catch(() => "");
-  const inactive = Number(/^inactive_file (\d+)$/m.exec(stat)?.[1] ?? 0);
-  return {
-    workingSet: Math.max(0, current - inactive),
-    limit: await containerMemoryLimit(files),
-    peak: await groupBytes(files, "peak"),
-  };
+  for (const group of GROUPS) {
+    const current = await groupBytes(files, group, "current");
+    const limit = await groupBytes(files, group, "max");
+    if (current === undefined || (limit === undefined && group !== GROUPS[0])) continue;
+    const stat = await files.read(`${group.directory}stat`).catch(() => "");
+    const inactive = Number(new RegExp(`^${group.files.inactive} (\\d+)$`, "m").exec(stat)?.[1] ?? 0);
+    const peak = await groupBytes(files, group, "peak");
+    return { workingSet: Math.max(0, current - inactive), limit, peak };
+  }
+  return undefined;
 }
 
-/** Returns the memory limit of this process's container, bytes; undefined if there is none. */
-export async function containerMemoryLimit(files: HostFiles): Promise<number | undefined> {
-  return await groupBytes(files, "max");
-}
-
-/** Reads a number from a file of the control group; undefined for `max`, and if there is no such file. */
-async function groupBytes(files: HostFiles, name: "current" | "max" | "peak"): Promise<number | undefined> {
-  const bytes = Number(await files.read(`${GROUP}/memory.${name}`).catch(() => ""));
+/**
+ * Reads a number from a file of a control group; undefined if there is no such file, and without a limit:
+ * `max`, or in version 1 the greatest number of pages.
+ */
+async function groupBytes(
+  files: HostFiles,
+  { directory, files: names }: (typeof GROUPS)[number],
+  name: "current" | "max" | "peak",
+): Promise<number | undefined> {
+  const bytes = Number(await files.read(`${directory}${names[name]}`).catch(() => ""));
   return Number.isSafeInteger(bytes) && bytes > 0 ? bytes : undefined;
 }
 

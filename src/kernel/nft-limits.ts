@@ -1,6 +1,6 @@
 import type { Transaction } from "../nft/ast/json.ts";
 import type { HostFiles } from "./host.ts";
-import { containerMemoryLimit } from "./memory-usage.ts";
+import { containerMemory } from "./memory-usage.ts";
 import type { ProcessLimits, RunProcess } from "./process.ts";
 
 /**
@@ -81,7 +81,7 @@ const LARGE_INPUT = 1_000_000;
  * @returns undefined if memory is not limited, or no program can set limits
  */
 export async function nftMemoryLimit(files: HostFiles, run: RunProcess): Promise<number | undefined> {
-  const bytes = await containerMemoryLimit(files);
+  const bytes = (await containerMemory(files))?.limit;
   if (bytes === undefined) return undefined;
   const { exitCode } = await run(PRLIMIT, ["--version"], "", { timeoutMs: 5000, maxOutputBytes: 1000 });
   return exitCode === 0 ? Math.floor(bytes * PART) : undefined;

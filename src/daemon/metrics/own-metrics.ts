@@ -232,7 +232,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     help: "Maximum number of connections that the kernel tracks",
     scrape: async ({ conntrack }) => one((await conntrack.capacity()) ?? 0),
   },
-  /** These three have no value outside a container, and with cgroup v1. */
+  /** These three have no value outside a container. */
   nft_proxy_container_memory_working_set_bytes: {
     kind: "gauge",
     help: "Memory of all processes of the container together, without inactive page cache",

@@ -40,9 +40,23 @@ describe("the memory of the container", () => {
       { current: "1000\n", max: "4096\n" },
       { workingSet: 1000, limit: 4096, peak: undefined },
     ],
-    ["is unknown in the root group and with version 1 of control groups", { stat: STAT }, undefined],
+    ["is unknown in the root group", { stat: STAT }, undefined],
   ])("%s", async (_, files, expected) => {
     expect(await containerMemory(groupOf(files))).toEqual(expected);
+  });
+
+  test.each([
+    ["4096", { workingSet: 700, limit: 4096, peak: 2000 }],
+    ["9223372036854771712", undefined],
+  ])("with version 1 of control groups and a limit of %s is %j", async (limit, expected) => {
+    const files = {
+      usage_in_bytes: "1000\n",
+      limit_in_bytes: `${limit}\n`,
+      max_usage_in_bytes: "2000\n",
+      stat: `${STAT}total_inactive_file 300\n`,
+    };
+    const named = Object.entries(files).map(([name, text]) => [`/sys/fs/cgroup/memory/memory.${name}`, text]);
+    expect(await containerMemory(filesOf(Object.fromEntries(named)))).toEqual(expected);
   });
 });
 
