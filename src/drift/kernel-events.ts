@@ -2,6 +2,7 @@ import type { Clock, Timer } from "../base/clock.ts";
 import { AppError, messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import type { OwnCommits } from "../kernel/daemon-nft.ts";
+import { programName } from "../kernel/host.ts";
 import type { NetlinkListener, StartNetlinkListener } from "../kernel/netlink-listener.ts";
 import type { NetlinkMessage } from "../netlink/message.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
@@ -152,6 +153,7 @@ export class KernelEvents {
     const portIds = new Set(messages.map(({ portId }) => portId));
     const isForeign = ![...portIds].every((portId) => ownCommits.claim(portId));
     if (isForeign) this.#foreignAt = clock.monotonic();
-    this.#reports?.onCommit({ messages, author: `${message.program} (process ${message.pid})`, isForeign });
+    const program = isForeign ? programName(message.program, message.pid) : message.program;
+    this.#reports?.onCommit({ messages, author: `${program} (process ${message.pid})`, isForeign });
   }
 }

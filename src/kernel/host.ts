@@ -1,5 +1,6 @@
-import { createReadStream, readlinkSync } from "node:fs";
+import { createReadStream, readFileSync, readlinkSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
+import { basename } from "node:path";
 import { createInterface } from "node:readline";
 import { AppError, messageOf } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
@@ -105,4 +106,34 @@ export function netNamespace(): string {
   } catch {
     return "";
   }
+}
+
+/** The kernel's name of a program that its dynamic loader started: `ld-linux-x86-64.so.2 /usr/sbin/nft`. */
+const LOADER = /^ld-(?:linux|musl)/;
+
+/** Options of glibc's loader without a value of their own. */
+const LOADER_SWITCHES: ReadonlySet<string> = new Set(["--list", "--verify", "--inhibit-cache"]);
+
+/**
+ * Returns the name of a program by the kernel's name of its process. For a loader, that is the name of the
+ * program that it loads, if the process still runs and can be seen from here.
+ */
+export function programName(name: string, pid: number): string {
+  if (!LOADER.test(name)) return name;
+  try {
+    const read = (file: string) => readFileSync(`/proc/${pid}/${file}`, "utf8");
+    // In another namespace of processes, the number may be that of another one.
+    if (read("comm").trim() === name) return loadedBy(read("cmdline").split("\0").slice(1)) ?? name;
+  } catch {
+    // The process has ended.
+  }
+  return `a program that ${name} loaded`;
+}
+
+/** @param args of the loader */
+function loadedBy(args: readonly string[]): string | undefined {
+  const [first, ...rest] = args;
+  if (first === undefined || first === "") return undefined;
+  if (!first.startsWith("--")) return basename(first);
+  return loadedBy(LOADER_SWITCHES.has(first) || first.includes("=") ? rest : rest.slice(1));
 }

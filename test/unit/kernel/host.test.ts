@@ -1,5 +1,7 @@
-import { describe, expect, test } from "vitest";
-import { hostFamilies, onlineCores, setOomScore } from "../../../src/kernel/host.ts";
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { hostFamilies, onlineCores, programName, setOomScore } from "../../../src/kernel/host.ts";
 import { FakeHostFiles } from "../../support/fake-host-files.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 
@@ -39,5 +41,29 @@ describe("the host", () => {
     expect(logger.lines).toEqual([]);
     await setOomScore(same, -998, logger);
     expect(logger.lines).toMatchObject([{ level: "warn", fields: { error: "EACCES", value: -998 } }]);
+  });
+});
+
+describe("the name of a program", () => {
+  const loader = "/lib64/ld-linux-x86-64.so.2";
+  const name = "ld-linux-x86-64";
+
+  test("is the kernel's name of its process", () => {
+    expect(programName("nft", process.pid)).toBe("nft");
+  });
+
+  test.skipIf(!existsSync(loader))(
+    "is that of the program which a loader loads, after its options",
+    async () => {
+      const args = ["--inhibit-cache", "--library-path", "/lib", "/bin/sleep", "60"];
+      const child = spawn(loader, args, { stdio: "ignore" });
+      onTestFinished(() => void child.kill("SIGKILL"));
+      await expect.poll(() => programName(name, child.pid ?? 0)).toBe("sleep");
+    },
+  );
+
+  test("is unknown if the loader has ended, or the number is that of another process", () => {
+    for (const pid of [2 ** 30, process.pid])
+      expect(programName(name, pid)).toBe("a program that ld-linux-x86-64 loaded");
   });
 });
