@@ -1,6 +1,7 @@
 import { integer, MOST_32_BITS, own } from "../../base/option.ts";
 import type { Feature } from "../seam/feature.ts";
 import {
+  type ClientLimits,
   clientLimitsOf,
   clientLimitsText,
   FEATURE,
@@ -69,10 +70,17 @@ export const clientLimits: Feature = {
       return (
         limits && {
           message: `a client of Service ${service.name} can have ${clientLimitsText(limits)}, and ${client} had more`,
-          action: `find out why, or raise the limit: ${MAX_CONNECTIONS_ANNOTATION}, ${NEW_CONNECTIONS_ANNOTATION}`,
+          action: remedy(limits),
           commands: [`nft-proxy connections --service ${service.name} --client ${client}`],
         }
       );
     },
   },
 };
+
+/** Names the annotation of the limit; of two, the record of refusals does not say which one it was. */
+function remedy({ connections, rate }: ClientLimits): string {
+  if (rate === undefined) return `find out why, or raise the limit: ${MAX_CONNECTIONS_ANNOTATION}`;
+  if (connections === undefined) return `find out why, or raise the limit: ${NEW_CONNECTIONS_ANNOTATION}`;
+  return `if it has ${connections} connections now, it was ${MAX_CONNECTIONS_ANNOTATION}, otherwise ${NEW_CONNECTIONS_ANNOTATION}`;
+}
