@@ -101,3 +101,8 @@ declare const brand: unique symbol;
 
 /** A text type that cannot be assigned to other text types. */
 export type Branded<Kind extends string> = string & { readonly [brand]: Kind };
+
+/** A share from 0 to 1 in percent, to a tenth: `33.3 %`. */
+export function percentText(share: number): string {
+  return `${Math.round(share * 1000) / 10} %`;
+}

@@ -1,7 +1,8 @@
-import { badArgument } from "../base/errors.ts";
+import { type AppError, badArgument } from "../base/errors.ts";
 import { didYouMean } from "../base/nearest.ts";
 import { quoted } from "../base/text.ts";
-import { likelyService, type ServiceArgument } from "../inspect/explain/query.ts";
+import { isNamed, likelyService, type ServiceArgument } from "../inspect/explain/query.ts";
+import type { Desired } from "../inspect/load/desired.ts";
 import { namespaceOf, type ServiceName, serviceName } from "../model/ids.ts";
 import { type Argv, oneOf, textArgument } from "./command.ts";
 
@@ -46,15 +47,20 @@ export function namespaceArgument(argv: Argv): string | undefined {
 }
 
 /**
- * Warns if the Service of `--service` does not exist, so that an empty result is not mistaken for good news.
+ * Returns the error for a `--service` without rules, so that an empty result is not mistaken for good news.
  */
-export function unknownServiceNotices(
+export function unservedService(
   named: ServiceArgument | undefined,
-  names: readonly ServiceName[],
-): string[] {
-  if (named === undefined || names.includes(named.service)) return [];
-  const hint = likelyService(named.service, names);
-  return [`warning: there is no Service ${named.service}${hint === undefined ? "" : `: ${hint}`}`];
+  { state: { families }, cache }: Pick<Desired, "state" | "cache">,
+): AppError | undefined {
+  const ports = Object.values(families).flatMap((family) => [...family.allServicePortRules()]);
+  if (named === undefined || ports.some(({ port }) => isNamed(port, named))) return undefined;
+  const { service, port } = named;
+  const names = cache.serviceNames();
+  const likely = names.includes(service) ? undefined : likelyService(service, names);
+  return badArgument(`no rules are made for ${service}${port === undefined ? "" : `:${port}`}`, {
+    hint: likely ?? `nft-proxy explain ${service} says why, and names its ports`,
+  });
 }
 
 /**

@@ -37,8 +37,6 @@ export interface Command {
   readonly meanings?: Readonly<Record<string, string>>;
   /** Hints about flags that it lacks and that users may expect, by name. */
   readonly lacks?: Readonly<Record<string, string>>;
-  /** As in diff(1), exit code 1 is an answer of this command, and 2 means that it could not answer. */
-  readonly answersByExitCode?: true;
   /** Example arguments, each with its meaning. */
   readonly examples?: readonly (readonly [args: string, does: string])[];
   readonly load: () => Promise<{ readonly run: RunCommand }>;

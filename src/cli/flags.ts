@@ -72,7 +72,10 @@ const COMMAND_FLAGS: readonly Flag[] = [
   ),
   own("migration", "boolean", "Also list what changes for clients when nft-proxy replaces kube-proxy"),
   own("dry-run", "boolean", "Change nothing, and show what would change"),
-  own("selector", "string", "Label selector of the pods; app.kubernetes.io/name=nft-proxy by default"),
+  own("context", "string", "Context of the kubeconfig; its current one by default"),
+  own("selector", "string", "Label selector of the pods; app.kubernetes.io/name=nft-proxy by default", {
+    alias: "l",
+  }),
   own(
     "wait",
     "boolean",

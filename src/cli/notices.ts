@@ -80,20 +80,15 @@ export function missingNodeNotices(missing: MissingNode | undefined): string[] {
   return [`warning: ${text}: its zone, addresses and pod CIDRs are unknown`];
 }
 
-const OBJECTS: Readonly<Record<"files" | "cluster", string>> = {
-  files: "objects from files",
-  cluster: "objects of the cluster",
-};
-
 /**
  * The source of a desired state: `daemon on node-1, verified 12 s ago`; `objects from files, options given
  * here`.
  */
-export function originText({ objects, daemon }: DesiredOrigin): string {
-  if (daemon === undefined)
-    return `${OBJECTS[objects === "daemon" ? "cluster" : objects]}, options given here`;
+export function originText({ objects, server, daemon }: DesiredOrigin): string {
+  const given = objects === "files" ? "objects from files" : `objects of ${server ?? "the cluster"}`;
+  if (daemon === undefined) return `${given}, options given here`;
   const source = daemonText(daemon);
-  return objects === "daemon" ? source : `${OBJECTS[objects]}, options of the ${source}`;
+  return objects === "daemon" ? source : `${given}, options of the ${source}`;
 }
 
 function daemonText({ nodeName, verifiedAgo, pendingFor }: DaemonFreshness): string {

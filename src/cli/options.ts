@@ -40,6 +40,7 @@ export function loadRequest(
     options: withUserKubeconfig(options, process.env),
     daemon,
     nodeName: daemon?.state.nodeName ?? nodeNameOf(options),
+    context: textArgument(argv, "context"),
     paths: listArgument(argv, "from"),
     stdin: process.stdin,
     env: process.env,
@@ -52,7 +53,7 @@ export function loadRequest(
  * pod, the service account is used instead. Only for commands that a user starts: the daemon finds the API
  * server as kube-proxy does.
  */
-export function withUserKubeconfig(options: ProxyOptions, env: NodeJS.ProcessEnv): ProxyOptions {
+function withUserKubeconfig(options: ProxyOptions, env: NodeJS.ProcessEnv): ProxyOptions {
   const { kubeconfig, master } = options.client;
   if (kubeconfig !== "" || master !== "" || env.KUBERNETES_SERVICE_HOST !== undefined) return options;
   const own = `${env.HOME ?? ""}/.kube/config`;
@@ -84,7 +85,12 @@ const NEUTRAL: ReadonlySet<string> = new Set(["daemon-socket", "nft-path", "v", 
 export async function optionsBesideDaemon(argv: Argv): Promise<CommandOptions> {
   const own = commandOptions(argv);
   const given = readFlags(argv).map(({ flag }) => flag.name);
-  if (textArgument(argv, "config") || given.some((name) => !NEUTRAL.has(name))) return own;
+  if (
+    textArgument(argv, "config") ||
+    textArgument(argv, "context") ||
+    given.some((name) => !NEUTRAL.has(name))
+  )
+    return own;
   const { daemonSocket } = own.options;
   const daemon = await runningDaemon(daemonSocket);
   if (daemon === undefined) return { ...own, areDefaults: true, ...unansweredSocket(daemonSocket) };

@@ -11,11 +11,14 @@ export interface CommandResult {
   readonly notices?: readonly string[];
 }
 
-/**
- * The exit codes. For commands whose exit code 1 is an answer (`answersByExitCode`), 1 is `differs` and 2 is
- * `trouble`: no answer. For the others, 1 is `failure` and 2 is `badInput`.
- */
-export const EXIT = { ok: 0, failure: 1, differs: 1, badInput: 2, trouble: 2 } as const;
+/** The exit codes of all commands, like those of diff(1). */
+export const EXIT = {
+  ok: 0,
+  /** The command is done, and has found something that is refused, differs or is wrong. */
+  found: 1,
+  /** The command is not done, or has no answer: bad input, or an API server, daemon or nft that fails. */
+  failed: 2,
+} as const;
 
 /** The streams and the terminal of a command line. */
 export interface ProgramContext {
@@ -40,24 +43,7 @@ export function errorText(error: unknown): string {
 
 /** The result of a command that fails after it found notices, which help to understand the error. */
 export function failed(error: unknown, notices: readonly string[]): CommandResult {
-  return { exitCode: EXIT.trouble, notices: [...notices, errorText(error).trimEnd()] };
-}
-
-/**
- * The exit code for an error: 2 for bad input, 1 for other failures.
- * @param answersByExitCode every failure is 2, because 1 is an answer of the command
- */
-export function exitCodeOf(error: unknown, answersByExitCode = false): number {
-  if (answersByExitCode) return EXIT.trouble;
-  if (!(error instanceof AppError)) return EXIT.failure;
-  switch (error.code) {
-    case "BAD_ARGUMENT":
-    case "BAD_CONFIG":
-    case "UNREADABLE_INPUT":
-      return EXIT.badInput;
-    default:
-      return EXIT.failure;
-  }
+  return { exitCode: EXIT.failed, notices: [...notices, errorText(error).trimEnd()] };
 }
 
 /** A value for programs, as JSON that people can read, too. Ends with a line feed. */

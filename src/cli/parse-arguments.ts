@@ -70,7 +70,8 @@ export function parseArguments(
       ...(value === undefined ? [] : [value]),
       ...following,
     ];
-    if (texts.length === 0) throw badArgument(`${spelling} needs a value: ${flag.description}`);
+    if (texts.length === 0 || (flag.type === "path-list" && texts.includes("")))
+      throw badArgument(`${spelling} needs a value: ${flag.description}`);
     values.set(flag.name, texts);
   }
   return { words: [...words, ...args.slice(next)], values: Object.fromEntries(values), unknown };

@@ -237,7 +237,7 @@ describe("apply", () => {
         input: bad,
       },
     );
-    expect(exitCode).toBe(1);
+    expect(exitCode).toBe(2);
     expect(stderr).toMatch(/Service shop\/bad: .*spec\.clusterIP/);
     expect(stderr).not.toMatch(/\n\s+at /);
     expect(await handles()).toBe(before);
@@ -259,12 +259,12 @@ describe("apply", () => {
     expect(await handles()).toBe(before);
   });
 
-  test("ends with exit code 1 and the reason for an nft that cannot be used", async () => {
+  test("ends with exit code 2 and the reason for an nft that cannot be used", async () => {
     const absent = await apply(townObjects("town"), "--nft-path=/nowhere/nft");
-    expect(absent.exitCode).toBe(1);
+    expect(absent.exitCode).toBe(2);
     expect(absent.stderr).toContain('cannot start nft at "/nowhere/nft"');
     const useless = await apply(townObjects("town"), "--nft-path=false");
-    expect(useless.exitCode).toBe(1);
+    expect(useless.exitCode).toBe(2);
     expect(useless.stderr).toContain("lacks");
   });
 });

@@ -5,6 +5,7 @@ import { gunzipSync } from "node:zlib";
 import { execa } from "execa";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
+import { COMMANDS } from "../../src/cli/program/commands.ts";
 import { bundle, nftProxy, townFlags, townObjects } from "../support/command.ts";
 
 const DUMP = [process.execPath, bundle, "dump", "--from", townObjects("town"), ...townFlags];
@@ -121,6 +122,8 @@ describe("the command line", () => {
     ["commands", ["exp"], ["explain"]],
     ["options, the common ones", ["run", "--con"], ["--config"]],
     ["options that are not common", ["run", "--conntrack-mi"], ["--conntrack-min"]],
+    ["options of one letter, with one dash", ["run", "-v"], ["-v"]],
+    ["no short forms", ["fleet", "--n"], ["--namespace"]],
     ["shells", ["completion", ""], ["bash", "zsh", "fish"]],
     ["files, by the shell", ["support-bundle", ""], []],
     ["namespaces", ["explain", "-f", townObjects("town"), "-n", "sh"], ["shop"]],
@@ -148,20 +151,40 @@ COMP_WORDS=(nft-proxy explain --fro); COMP_CWORD=2; ${/complete .*-F (\S+)/.exec
     expect({ stdout, stderr }).toEqual({ stdout: "--from --from-ip", stderr: "" });
   });
 
+  test.each(COMMANDS.map(({ name }) => name))("%s ends with 2 for an option that it lacks", async (name) => {
+    expect(await nftProxy([name, "--no-such-option"])).toMatchObject({ exitCode: 2, stdout: "" });
+  });
+
   test.each([
-    ["explain", ["10.96.0.10:53"], 2],
-    ["fleet", [], 2],
-    ["connections", [], 1],
-  ])(
-    "%s, when no API server answers, ends with the exit code that is no answer of it",
-    async (name, args, code) => {
-      const { exitCode, stderr } = await nftProxy([name, "--master=http://127.0.0.1:1", ...args]);
-      expect({ exitCode, stderr }).toEqual({
-        exitCode: code,
-        stderr: expect.stringContaining("ECONNREFUSED"),
-      });
-    },
-  );
+    ...["dump", "diff", "connections", "fleet"].map((name) => [name]),
+    ["explain", "shop/cart"],
+    ["refusals", "--service=shop/cart"],
+    ["trace", "--service=shop/cart"],
+  ])("%s ends with 2 when no API server answers, and names the server", async (...args) => {
+    const { exitCode, stdout, stderr } = await nftProxy([...args, "--master=http://127.0.0.1:1"]);
+    expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
+    expect(stderr).toMatch(
+      /^nft-proxy: cannot list .* at http:\/\/127\.0\.0\.1:1: .*ECONNREFUSED.*\n {2}hint: /,
+    );
+  });
+
+  test.each([
+    ...["dump", "connections", "refusals", "trace"].map((name) => [name, "no rules are made for shop/car"]),
+    ["explain", "there is no Service shop/car"],
+  ])("%s ends with 2 for a Service that does not exist, and names the likely one", async (name, said) => {
+    const args = ["--from", townObjects("town"), ...townFlags, "--service=shop/car"];
+    const { exitCode, stdout, stderr } = await nftProxy([name, ...args]);
+    expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
+    expect(stderr).toContain(`nft-proxy: ${said}\n  hint: did you mean shop/cart?`);
+  });
+
+  test.each(["check", "apply", "explain"])("%s refuses an empty path", async (name) => {
+    const { exitCode, stderr } = await nftProxy([name, "--from", ""]);
+    expect({ exitCode, stderr }).toEqual({
+      exitCode: 2,
+      stderr: expect.stringContaining("--from needs a value"),
+    });
+  });
 
   test("a pipe closed by its reader ends a command without an error and with its usual exit code", async () => {
     const early = (command: string) =>
@@ -169,7 +192,7 @@ COMP_WORDS=(nft-proxy explain --fro); COMP_CWORD=2; ${/complete .*-F (\S+)/.exec
     expect(await early("| head -c 1")).toMatchObject({ stdout: "{0", stderr: "" });
     const full = await early("> /dev/full");
     expect(full).toMatchObject({
-      stdout: "1",
+      stdout: "2",
       stderr: "nft-proxy: cannot write the output: no space left on device",
     });
   });

@@ -104,8 +104,8 @@ describe("dump", () => {
     const { url } = api;
     await api.close();
     const { exitCode, stderr } = await nftProxy(["dump", "--master", url, ...townFlags]);
-    expect(exitCode).toBe(1);
-    expect(stderr).toMatch(/^nft-proxy: cannot list nodes: .*ECONNREFUSED/);
+    expect(exitCode).toBe(2);
+    expect(stderr).toMatch(/^nft-proxy: cannot list nodes at http:[^ ]*: .*ECONNREFUSED/);
   });
 
   test.each([

@@ -273,17 +273,17 @@ describe("a daemon that ends by itself", () => {
     expect(stderr).not.toMatch(/\n\s+at /);
   });
 
-  test("with a missing nft ends with exit code 1 and the reason", async () => {
+  test("with a missing nft ends with exit code 2 and the reason", async () => {
     const { exitCode, stderr } = await lab.start(["--nft-path=/nonexistent/nft"]).ended;
     expect([exitCode, stderr]).toEqual([
-      1,
+      2,
       expect.stringContaining('cannot start nft at "/nonexistent/nft"'),
     ]);
   });
 
-  test("with --bind-address-hard-fail and an address in use ends with exit code 1 and the reason", async () => {
+  test("with --bind-address-hard-fail and an address in use ends with exit code 2 and the reason", async () => {
     const { exitCode, stderr } = await lab.start(ADDRESS_IN_USE).ended;
-    expect([exitCode, stderr]).toEqual([1, expect.stringContaining("cannot listen on *:10249")]);
+    expect([exitCode, stderr]).toEqual([2, expect.stringContaining("cannot listen on *:10249")]);
   });
 
   test.each([
@@ -299,7 +299,7 @@ describe("a daemon that ends by itself", () => {
     const before = await read();
     const wanted = `--conntrack-tcp-timeout-close-wait=${before + 60}s`;
     const { exitCode } = await run(wanted, ...(await flags()));
-    expect([exitCode, await read()]).toEqual([1, before]);
+    expect([exitCode, await read()]).toEqual([2, before]);
     // With an nft that works, the same flag succeeds.
     await run(wanted, "--init-only");
     expect(await read()).toBe(before + 60);

@@ -41,7 +41,7 @@ const connect = (from: "pod1" | "pod2", to = "10.96.7.9") =>
 test("refusals fails if refusals are not recorded", async () => {
   const flags = [socket, `--master=${lab.master}`, "--hostname-override=node-1"];
   const { exitCode, stdout, stderr } = await lab.lab.exec([process.execPath, bundle, "refusals", ...flags]);
-  expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: "" });
+  expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
   expect(stderr).toContain("refusals are not recorded on this host: the kernel has no table of nft-proxy");
 });
 
@@ -76,7 +76,7 @@ test("refusals without an API server lists refused connections with the kernel's
   expect(stdout).toMatch(/^10\.96\.7\.9:80\/tcp: 4 packets of 1 client, last \d+s ago\n {2}refused: /);
   expect(stdout).toContain("the reason is unknown: objects unavailable");
   // Without objects the Service of a destination is unknown.
-  expect(await lab.lab.exec([...without, "-n=shop"])).toMatchObject({ exitCode: 1, stdout: "" });
+  expect(await lab.lab.exec([...without, "-n=shop"])).toMatchObject({ exitCode: 2, stdout: "" });
 });
 
 test("refusals shows first times only beside a daemon, and only for packets since its start", async () => {

@@ -142,7 +142,7 @@ describe("commands beside a running daemon", () => {
 
   test("cleanup refuses while the daemon runs, names the tables with --dry-run, and removes them with --force", async () => {
     const refused = await command("cleanup");
-    expect(refused).toMatchObject({ exitCode: 1, stdout: "" });
+    expect(refused).toMatchObject({ exitCode: 2, stdout: "" });
     expect(refused.stderr).toContain("another nft-proxy runs in this network namespace");
     expect(await command("cleanup", "--dry-run")).toMatchObject({
       exitCode: 0,
@@ -164,7 +164,7 @@ describe("commands beside a running daemon", () => {
     const handles = () => daemons.nft("-a", "list", "table", "ip", "nft-proxy");
     const before = await handles();
     const refused = await command("apply", "--from", one);
-    expect(refused).toEqual({ exitCode: 1, stdout: "", stderr: expect.any(String) });
+    expect(refused).toEqual({ exitCode: 2, stdout: "", stderr: expect.any(String) });
     expect(refused.stderr).toContain("another nft-proxy runs in this network namespace");
     expect(refused.stderr).toContain("nothing was applied\n  hint: stop it first; --force");
     expect(await handles()).toBe(before);
@@ -267,7 +267,7 @@ describe("commands beside a running daemon", () => {
           ...args,
         ]);
       expect(await asked("--redact", "-")).toMatchObject({
-        exitCode: 1,
+        exitCode: 2,
         stderr: expect.stringContaining(
           "cannot redact, because the names of the cluster's objects are unknown",
         ),

@@ -42,7 +42,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const notices = [...optionNotices, ...desired.notices, ...diagnostics.map(diagnosticText)];
   if (hasErrors(diagnostics)) {
     return {
-      exitCode: EXIT.failure,
+      exitCode: EXIT.failed,
       notices: [...notices, "nothing was applied; the rules in the kernel are unchanged"],
     };
   }
@@ -52,7 +52,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
     program(desired, options),
   );
   return {
-    exitCode: desired.excess.size === 0 ? EXIT.ok : EXIT.failure,
+    exitCode: desired.excess.size === 0 ? EXIT.ok : EXIT.found,
     output: applySummary(cache, report),
     notices: [
       ...notices,

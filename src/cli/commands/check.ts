@@ -19,7 +19,7 @@ import { outputFormat } from "../argument-values.ts";
 import { type Argv, isSet, listArgument } from "../command.ts";
 import { diagnosticText, githubCommand, hasErrors, messageText } from "../notices.ts";
 import { commandOptions, loadRequest } from "../options.ts";
-import { type CommandResult, EXIT } from "../output.ts";
+import { type CommandResult, EXIT, jsonText } from "../output.ts";
 import type { Progress } from "../terminal.ts";
 
 /**
@@ -54,7 +54,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
     kernel.kind !== "refused" &&
     !(isSet(argv, "strict") && diagnostics.length > 0);
   return {
-    exitCode: passed ? EXIT.ok : EXIT.failure,
+    exitCode: passed ? EXIT.ok : EXIT.found,
     output: print({
       ...reportOf(desired, kernel),
       diagnostics,
@@ -163,7 +163,7 @@ function reportOf(
 
 const REPORT_FORMATS: Readonly<Record<"text" | "json" | "github", (report: CheckReport) => string>> = {
   text: (report) => lines([...report.diagnostics.map(diagnosticText), ...summaryLines(report)]),
-  json: jsonText,
+  json: reportJson,
   github: (report) => lines([...report.diagnostics.map(annotation), ...summaryLines(report)]),
 };
 
@@ -172,9 +172,9 @@ function lines(texts: readonly string[]): string {
 }
 
 /** Follows schemas/check-report.schema.json. */
-function jsonText(report: CheckReport): string {
+function reportJson(report: CheckReport): string {
   const { diagnostics, excluded, kernel, counts, ignored, passed } = report;
-  return `${JSON.stringify({
+  return jsonText({
     verdict: passed ? "ok" : "refused",
     errors: countOf(report, "error"),
     warnings: countOf(report, "warning"),
@@ -188,7 +188,7 @@ function jsonText(report: CheckReport): string {
     diagnostics: diagnostics.map(({ code, severity, file, document, line, path, object, reason }) => {
       return { code, severity, file, document, line, path, object, reason };
     }),
-  })}\n`;
+  });
 }
 
 function annotation(diagnostic: Diagnostic): string {

@@ -16,11 +16,11 @@ import { allLocalAddresses } from "../../kernel/addresses.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { conntrackTimeouts, translatedConnections } from "../../kernel/tracked-connections.ts";
 import { canonicalAddress } from "../../model/ip.ts";
-import { outputFormat, serviceArgument, unknownServiceNotices } from "../argument-values.ts";
+import { outputFormat, serviceArgument, unservedService } from "../argument-values.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
 import { diagnosticText } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
-import { type CommandResult, EXIT, jsonText } from "../output.ts";
+import { type CommandResult, EXIT, failed, jsonText } from "../output.ts";
 import { columnWidths, type Progress, printable } from "../terminal.ts";
 
 /** `connections`: counts the tracked connections of this host by Service and endpoint. Changes nothing. */
@@ -30,7 +30,11 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const client = clientOf(argv);
   progress.step("reading the objects");
   const command = await optionsBesideDaemon(argv);
-  const { state, cache, diagnostics, notices } = await loadDesired(loadRequest(argv, command));
+  const desired = await loadDesired(loadRequest(argv, command));
+  const { state, cache } = desired;
+  const notices = [...command.notices, ...desired.notices, ...desired.diagnostics.map(diagnosticText)];
+  const unserved = unservedService(service, desired);
+  if (unserved !== undefined) return failed(unserved, notices);
   const nodeAddresses = await allLocalAddresses(hostFiles);
   const attribution = new ConnectionAttribution(state, cache, new Set(nodeAddresses));
   const counter = new ConnectionCounter(attribution, await conntrackTimeouts(hostFiles), {
@@ -43,12 +47,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   return {
     exitCode: EXIT.ok,
     output: format === "json" ? jsonText(report) : connectionsText(report),
-    notices: [
-      ...command.notices,
-      ...unknownServiceNotices(service, cache.serviceNames()),
-      ...notices,
-      ...diagnostics.map(diagnosticText),
-    ],
+    notices,
   };
 }
 

@@ -13,6 +13,7 @@ import {
   type PartChange,
   type RulesetDiff,
 } from "../../ruleset/ruleset-diff.ts";
+import { jsonText } from "../output.ts";
 
 /** The names of the two sides of a comparison. */
 export interface DiffSides {
@@ -88,14 +89,14 @@ function summary({ services, others, parts }: RulesetDiff): string {
 
 /** The JSON output: schemas/diff-report.schema.json. */
 export function diffJson(diff: RulesetDiff, { before, after }: DiffSides): string {
-  return `${JSON.stringify({
+  return jsonText({
     before,
     after,
     same: isSame(diff),
     services: [...diff.services].map(([service, elements]) => ({ service, elements })),
     others: diff.others,
     parts: diff.parts,
-  })}\n`;
+  });
 }
 
 /**

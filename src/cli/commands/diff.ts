@@ -67,14 +67,14 @@ async function rules(argv: Argv, request: LoadRequest): Promise<CommandResult> {
     ...comparison.diagnostics.map(diagnosticText),
     ...(comparison.origin === undefined ? [] : pendingNotices(comparison.origin)),
   ];
-  if (hasErrors(comparison.diagnostics)) return { exitCode: EXIT.trouble, notices };
+  if (hasErrors(comparison.diagnostics)) return { exitCode: EXIT.failed, notices };
   const { diff, origin } = comparison;
   const sides = {
     before: origin === undefined ? against.join(", ") : "kernel",
     after: sideText(comparison, request.paths),
   };
   return {
-    exitCode: isSame(diff) ? EXIT.ok : EXIT.differs,
+    exitCode: isSame(diff) ? EXIT.ok : EXIT.found,
     output: format === "json" ? diffJson(diff, sides) : diffText(diff, sides),
     notices,
   };
@@ -89,14 +89,14 @@ async function outcomes(argv: Argv, request: LoadRequest): Promise<CommandResult
   const failOn = failingChanges(argv);
   const report = await outcomeReport(argv, request);
   const notices = [...report.notices, ...report.diagnostics.map(diagnosticText)];
-  if (hasErrors(report.diagnostics)) return { exitCode: EXIT.trouble, notices };
+  if (hasErrors(report.diagnostics)) return { exitCode: EXIT.failed, notices };
   const isFailed = report.differences.some((difference) => isOfKind(difference, failOn));
   const print = {
     text: outcomeText,
     json: outcomeJson,
     github: (of: OutcomeReport) => outcomeGithub(of, failOn),
   };
-  return { exitCode: isFailed ? EXIT.differs : EXIT.ok, output: print[format](report), notices };
+  return { exitCode: isFailed ? EXIT.found : EXIT.ok, output: print[format](report), notices };
 }
 
 async function outcomeReport(argv: Argv, request: LoadRequest): Promise<OutcomeReport> {

@@ -11,7 +11,7 @@ import { type Argv, isSet, listArgument } from "../command.ts";
 import { diagnosticText, missingNodeNotices } from "../notices.ts";
 import { type CommandOptions, loadRequest, optionsDespiteDaemon } from "../options.ts";
 import { type CommandResult, EXIT, jsonText } from "../output.ts";
-import { printable } from "../terminal.ts";
+import { type Style, styleFor, wrapped } from "../terminal.ts";
 
 /**
  * `doctor`: reports what this host lacks and what breaks Services on it; with `--migration` also what changes
@@ -30,7 +30,10 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const findings = await examineHost(doctorHost, options, { areDefaults, socketProblem, migrating: objects });
   return {
     exitCode: doctorExitCode(findings, isSet(argv, "strict")),
-    output: format === "json" ? findingsJson(findings) : findingsText(findings),
+    output:
+      format === "json"
+        ? findingsJson(findings)
+        : findingsText(findings, styleFor(process.stdout, process.env)),
     notices: [...command.notices, ...(areDefaults ? [unknownOptions(command)] : []), ...notices],
   };
 }
@@ -62,7 +65,7 @@ async function migratingServices(
 /** 1 if there is a fault or, with `strict`, a warning. */
 export function doctorExitCode(findings: readonly HostFinding[], strict: boolean): number {
   const worst = worstLevel(findings);
-  return worst === "fault" || (strict && worst === "warning") ? EXIT.failure : EXIT.ok;
+  return worst === "fault" || (strict && worst === "warning") ? EXIT.found : EXIT.ok;
 }
 
 const MARKS: Readonly<Record<Level, string>> = { ok: "ok", warning: "WARNING", fault: "FAULT" };
@@ -72,13 +75,19 @@ export function findingsJson(findings: readonly HostFinding[]): string {
   return jsonText({ worst: worstLevel(findings), findings });
 }
 
+const BELOW = " ".repeat(9);
+
 /** For people: a line for each finding, its meaning and the action below it, and the counts. */
-export function findingsText(findings: readonly HostFinding[]): string {
-  const lines = findings.flatMap(({ level, check, found, means, action }) => [
-    `${MARKS[level].padEnd(8)} ${check}: ${found}`,
-    ...(means === undefined ? [] : [`         ${means}`]),
-    ...(action === undefined ? [] : [`         -> ${action}`]),
-  ]);
+export function findingsText(findings: readonly HostFinding[], style: Style): string {
+  const lines = findings.flatMap(({ level, check, found, means, action }) => {
+    const mark = level === "ok" ? style.good : style.bad;
+    const text = wrapped(`${check}: ${found}`, `${MARKS[level].padEnd(8)} `, BELOW, style.columns);
+    return [
+      ...text.map((line) => line.replace(/^\S+/, mark)),
+      ...(means === undefined ? [] : wrapped(means, BELOW, BELOW, style.columns)),
+      ...(action === undefined ? [] : wrapped(action, `${BELOW}-> `, `${BELOW}   `, style.columns)),
+    ];
+  });
   const count = (level: Level) => findings.filter((finding) => finding.level === level).length;
-  return `${lines.map(printable).join("\n")}\n${counted(count("fault"), "fault")}, ${counted(count("warning"), "warning")}, ${count("ok")} ok\n`;
+  return `${lines.join("\n")}\n${counted(count("fault"), "fault")}, ${counted(count("warning"), "warning")}, ${count("ok")} ok\n`;
 }

@@ -1,4 +1,3 @@
-import { type AppError, badArgument } from "../../base/errors.ts";
 import { FAMILIES, type Family } from "../../base/family.ts";
 import { firstNames } from "../../base/text.ts";
 import {
@@ -8,10 +7,8 @@ import {
   selectedTables,
   selectionOf,
 } from "../../inspect/dump/selection.ts";
-import { likelyService, type ServiceArgument } from "../../inspect/explain/query.ts";
 import { type Desired, loadDesired } from "../../inspect/load/desired.ts";
 import { keepParts, type LiveTables, liveTables, tablesOfHost } from "../../inspect/load/kernel-tables.ts";
-import type { ServiceName } from "../../model/ids.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { Transaction } from "../../nft/ast/json.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
@@ -22,7 +19,7 @@ import { type Comments, tableText } from "../../nft/text/table-text.ts";
 import { rebuildTransaction, toTransaction } from "../../nft/transaction.ts";
 import { validateTransaction } from "../../nft/validate.ts";
 import { type ElementOwners, elementOwners, type RulesetState } from "../../ruleset/ruleset-state.ts";
-import { outputFormat, serviceArgument } from "../argument-values.ts";
+import { outputFormat, serviceArgument, unservedService } from "../argument-values.ts";
 import { type Argv, isSet, oneOf, textArgument } from "../command.ts";
 import { diagnosticText, hasErrors, missingNodeNotices, originText, pendingNotices } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
@@ -49,9 +46,10 @@ export async function run(argv: Argv): Promise<CommandResult> {
     ...pendingNotices(desired.origin),
     ...desired.diagnostics.map(diagnosticText),
   ];
-  if (hasErrors(desired.diagnostics)) return { exitCode: EXIT.failure, notices };
+  if (hasErrors(desired.diagnostics)) return { exitCode: EXIT.failed, notices };
+  const unserved = unservedService(service, desired);
+  if (unserved !== undefined) return failed(unserved, notices);
   const selection = selectionOf(desired.state, families, service);
-  if (selection === undefined) return failed(unknownService(service, desired.cache.serviceNames()), notices);
   const output =
     live === undefined ? tables(desired, selection, format) : await changes(desired, live, selection, format);
   // The JSON is for nft, which does not accept comments in it.
@@ -92,17 +90,6 @@ async function changes(
 function familiesOf(argv: Argv): readonly Family[] {
   const text = textArgument(argv, "family");
   return text === undefined ? FAMILIES : [oneOf("--family", FAMILIES, text)];
-}
-
-function unknownService(argument: ServiceArgument | undefined, names: readonly ServiceName[]): AppError {
-  const { service, port } = argument ?? {};
-  const name = [service, port].filter((part) => part !== undefined).join(":");
-  const likely = service === undefined || names.includes(service) ? undefined : likelyService(service, names);
-  return badArgument(`no rules are made for ${name}`, {
-    hint:
-      likely ??
-      "a Service needs a cluster IP and must not be labelled for another proxy; nft-proxy explain names its ports",
-  });
 }
 
 /** Maximum number of owners that are named for one element; the others are counted. */

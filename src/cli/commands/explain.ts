@@ -37,7 +37,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   if (report instanceof AppError) return failed(report, notices);
   const head = statesText(loaded, isSet(argv, "live"), command.daemon !== undefined);
   return {
-    exitCode: isSet(argv, "exit-code") && hasFailures(report) ? EXIT.failure : EXIT.ok,
+    exitCode: isSet(argv, "exit-code") && hasFailures(report) ? EXIT.found : EXIT.ok,
     output:
       format === "json"
         ? jsonText(reportJson(report))

@@ -1,5 +1,5 @@
 import { durationText } from "../../base/duration.ts";
-import { counted, listText, socketText } from "../../base/text.ts";
+import { counted, listText, percentText, socketText } from "../../base/text.ts";
 import type {
   Connection,
   ExplainedEndpoint,
@@ -188,11 +188,6 @@ function endpointText({ address, port, node, zone, pod }: ExplainedEndpoint): st
     (part) => part !== "",
   );
   return [socketText(address, port), ...known].join(" ");
-}
-
-function percentText(share: number): string {
-  const percent = share * 100;
-  return `${percent >= 10 || Number.isInteger(percent) ? Math.round(percent) : percent.toFixed(1)} %`;
 }
 
 function differenceLines(differences: readonly string[], style: Style): string[] {

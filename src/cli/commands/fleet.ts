@@ -9,11 +9,10 @@ import {
   fleetEjections,
   isFine,
 } from "../../inspect/fleet/node-status.ts";
-import { HttpApiClient } from "../../kube/client/client.ts";
-import { loadConnection } from "../../kube/client/load-connection.ts";
+import { clusterClient } from "../../inspect/load/load-objects.ts";
 import { namespaceArgument, outputFormat } from "../argument-values.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
-import { commandOptions, USER_AGENT, withUserKubeconfig } from "../options.ts";
+import { commandOptions, loadRequest } from "../options.ts";
 import { type CommandResult, EXIT, jsonText } from "../output.ts";
 import { columnWidths, type Progress, printable } from "../terminal.ts";
 
@@ -29,13 +28,10 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const format = outputFormat(argv, ["text", "json"]);
   const { options, notices } = commandOptions(argv);
   const namespace = namespaceArgument(argv) ?? "kube-system";
-  const { client: access } = withUserKubeconfig(options, process.env);
-  const connect = () => loadConnection({ ...access, env: process.env });
-  // Connects before a list can fail, so that the error is about the kubeconfig.
-  await connect();
-  const client = new HttpApiClient({ connect, userAgent: USER_AGENT });
+  const { client, server } = await clusterClient(loadRequest(argv, { options }));
   const request = {
     client,
+    server,
     namespace,
     selector: textArgument(argv, "selector") ?? "app.kubernetes.io/name=nft-proxy",
     healthPort: options.healthzBindAddress?.port ?? HEALTHZ_PORT,
@@ -50,9 +46,11 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
     progress.step("querying the nodes");
     const nodes = isSet(argv, "wait") ? await untilHealthy(gather, WAIT_MS, pause) : await gather();
     const output =
-      format === "json" ? jsonText({ nodes, ejections: fleetEjections(nodes) }) : fleetText(nodes);
+      format === "json"
+        ? jsonText({ nodes, ejections: fleetEjections(nodes) })
+        : `${fleetText(nodes)}asked ${server}\n`;
     const areHealthy = nodes.every(isFine) && nodes.some(({ state }) => state === "healthy");
-    return { exitCode: areHealthy ? EXIT.ok : EXIT.failure, output, notices };
+    return { exitCode: areHealthy ? EXIT.ok : EXIT.found, output, notices };
   } finally {
     client.close();
   }

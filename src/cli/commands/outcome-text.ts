@@ -1,5 +1,5 @@
 import { durationText } from "../../base/duration.ts";
-import { counted, moreLines, socketText } from "../../base/text.ts";
+import { counted, moreLines, percentText, socketText } from "../../base/text.ts";
 import type { Behaviour } from "../../inspect/outcomes/behaviour.ts";
 import type { ComparedClient } from "../../inspect/outcomes/clients.ts";
 import {
@@ -9,6 +9,7 @@ import {
   type ReportedDifference,
 } from "../../inspect/outcomes/compare-outcomes.ts";
 import { githubCommand } from "../notices.ts";
+import { jsonText } from "../output.ts";
 
 /** Maximum numbers of differences and endpoints that are listed; the others are counted. */
 const MOST_DIFFERENCES = 100;
@@ -90,10 +91,6 @@ function behaviourText({
   return parts.join("; ");
 }
 
-function percentText(share: number): string {
-  return `${Math.round(share * 1000) / 10} %`;
-}
-
 /** The JSON output: schemas/outcome-report.schema.json. */
 export function outcomeJson({ differences, sides, frontends, connections }: OutcomeReport): string {
   const list = differences.map(({ service, frontend, clients, changes, before, after, place }) => ({
@@ -111,7 +108,7 @@ export function outcomeJson({ differences, sides, frontends, connections }: Outc
     ...place,
   }));
   const [before, after] = sides;
-  return `${JSON.stringify({ same: list.length === 0, before, after, frontends, connections, differences: list })}\n`;
+  return jsonText({ same: list.length === 0, before, after, frontends, connections, differences: list });
 }
 
 /** The output for GitHub: an error for each difference that fails, a warning for each other one. */

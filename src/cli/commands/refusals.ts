@@ -25,12 +25,12 @@ import {
   namespaceArgument,
   outputFormat,
   serviceArgument,
-  unknownServiceNotices,
+  unservedService,
 } from "../argument-values.ts";
 import { type Argv, isSet } from "../command.ts";
 import { diagnosticText, missingNodeNotices, pendingNotices } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
-import { type CommandResult, EXIT, jsonText } from "../output.ts";
+import { type CommandResult, EXIT, failed, jsonText } from "../output.ts";
 import { untilInterrupted } from "../signals.ts";
 import { PLAIN, type Progress, printable, styleFor } from "../terminal.ts";
 import { addressArgument } from "./explain-arguments.ts";
@@ -54,6 +54,15 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   // Only the objects show which Service and namespace a destination belongs to.
   const needsObjects = filter.namespace !== undefined || filter.service !== undefined;
   const loaded = await loadExplainInput(request, needsObjects ? "desired" : "live-without-objects");
+  const found = [
+    ...notices,
+    ...pendingNotices(loaded.origin),
+    ...missingNodeNotices(loaded.missingNode),
+    ...loaded.notices,
+    ...loaded.diagnostics.map(diagnosticText),
+  ];
+  const unserved = unservedService(filter.service, loaded.input);
+  if (unserved !== undefined) return failed(unserved, found);
   const nft = listingNft(options.nftPath);
   const read = () => readSeenRefusals(nft, daemon);
   const explained = (seen: SeenRefusals, input: ExplainInput): Explained => {
@@ -82,15 +91,10 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
         ? jsonText({ refusals: present.destinations })
         : text(present),
     notices: [
-      ...notices,
+      ...found,
       ...fullRecordNotices(first.entries, REFUSALS?.sizeOf(options.settings) ?? 0),
       ...shortenedNotices(present.destinations),
-      ...unknownServiceNotices(filter.service, loaded.input.cache.serviceNames()),
       ...emptyNamespaceNotices(filter.namespace, loaded.input.cache.serviceNames()),
-      ...pendingNotices(loaded.origin),
-      ...missingNodeNotices(loaded.missingNode),
-      ...loaded.notices,
-      ...loaded.diagnostics.map(diagnosticText),
     ],
   };
 }

@@ -134,7 +134,7 @@ async function serve(
     const stopped = assembled?.stop().then(() => true) ?? true;
     if (!(await Promise.race([stopped, sleep(MOST_STOPPING, false)])))
       logger.warn({}, "not everything stopped in time; the rest is killed");
-    return { exitCode: failed ? EXIT.failure : EXIT.ok };
+    return { exitCode: failed ? EXIT.failed : EXIT.ok };
   } finally {
     // Anything left open would keep the process alive after a failed start.
     ended.release();

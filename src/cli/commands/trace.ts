@@ -21,11 +21,11 @@ import { NftProgram } from "../../kernel/nft.ts";
 import { routingRefusal } from "../../kernel/routes.ts";
 import { translatedConnections } from "../../kernel/tracked-connections.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
-import { outputFormat, serviceArgument } from "../argument-values.ts";
+import { outputFormat, serviceArgument, unservedService } from "../argument-values.ts";
 import { type Argv, textArgument } from "../command.ts";
 import { diagnosticText } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
-import { type CommandResult, EXIT } from "../output.ts";
+import { type CommandResult, EXIT, failed } from "../output.ts";
 import { untilInterrupted } from "../signals.ts";
 import { type Progress, printable } from "../terminal.ts";
 import { addressArgument, readPort, readProtocol } from "./explain-arguments.ts";
@@ -44,6 +44,9 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
       ? await loadDesiredIfAvailable(request, "Services and pods are not named")
       : { ...(await loadDesired(request)), objectsKnown: true };
   const ruleset = desired.objectsKnown ? desired.state.ruleset : (await liveTables(request)).ruleset;
+  const found = [...notices, ...desired.notices, ...desired.diagnostics.map(diagnosticText)];
+  const unserved = unservedService(query.service, desired);
+  if (unserved !== undefined) return failed(unserved, found);
   const { selections, omitted } = selectedPackets(query, desired.state);
   const nodeAddresses = new Set(await allLocalAddresses(hostFiles));
   const name = storyNamer(desired.state, desired.cache, nodeAddresses, ruleset);
@@ -54,9 +57,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
     exitCode: EXIT.ok,
     output: format === "json" ? jsonLines(stories, named) : texts(stories, named, durationMs),
     notices: [
-      ...notices,
-      ...desired.notices,
-      ...desired.diagnostics.map(diagnosticText),
+      ...found,
       ...omittedNotices(omitted),
       ...workingFeatures(options).flatMap(({ words }) => words?.untraced ?? []),
       `note: tracing for ${durationMs / 1000} s, ${rate} packets a second at most; Ctrl-C ends it`,

@@ -29,7 +29,7 @@ export const COMMANDS: readonly Command[] = [
     name: "dump",
     summary: "Print the nftables transaction of the desired state",
     formats: ["json", "nft"],
-    flags: ["from", "output", "service", "namespace", "family", "diff"],
+    flags: ["from", "context", "output", "service", "namespace", "family", "diff"],
     meanings: { namespace: "The namespace of a Service that is named without one" },
     common: ASKING,
     load: async () => await import("../commands/dump.ts"),
@@ -37,10 +37,10 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "diff",
     summary: "Compare the desired state with this kernel, other objects, or kube-proxy",
-    answersByExitCode: true,
     formats: [...FORMATS, "github"],
     flags: [
       "from",
+      "context",
       "against",
       "with",
       "with-tables",
@@ -63,7 +63,6 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "check",
     summary: "Check objects and their transaction, for CI",
-    answersByExitCode: true,
     formats: [...FORMATS, "github"],
     flags: ["from", "output", "exclude", "strict", "no-strict"],
     examples: [
@@ -76,14 +75,13 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "explain",
     summary: "Explain the outcome of a connection, rule by rule",
-    answersByExitCode: true,
     positional: {
       name: "what",
       description: "ADDRESS:PORT[/PROTOCOL], ADDRESS (whether it answers pings), or SERVICE[:PORT]",
       values: "services",
     },
     flags: [
-      ...["from", "from-ip", "source", "to", "port", "proto", "service", "namespace", "live"],
+      ...["from", "context", "from-ip", "source", "to", "port", "proto", "service", "namespace", "live"],
       ...["all", "problems", "exit-code", "output"],
     ],
     meanings: {
@@ -103,7 +101,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "refusals",
     summary: "List connections that this host refused or dropped in the last hour, and why",
-    flags: ["from", "namespace", "service", "client", "watch", "output"],
+    flags: ["from", "context", "namespace", "service", "client", "watch", "output"],
     meanings: {
       from: "Read the objects from these files; without files, daemon and API server, causes are unknown",
       namespace: "Only Services of this namespace",
@@ -120,7 +118,7 @@ export const COMMANDS: readonly Command[] = [
     name: "trace",
     summary: "Follow real packets through the chains of all tables on this host",
     flags: [
-      ...["from", "to", "port", "proto", "service", "namespace", "from-ip", "client"],
+      ...["from", "context", "to", "port", "proto", "service", "namespace", "from-ip", "client"],
       ...["duration", "rate", "output"],
     ],
     meanings: {
@@ -144,7 +142,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "connections",
     summary: "Count this host's connections by Service and endpoint",
-    flags: ["from", "service", "namespace", "client", "draining", "output"],
+    flags: ["from", "context", "service", "namespace", "client", "draining", "output"],
     meanings: {
       namespace: "The namespace of a Service that is named without one",
       client: "Only this client address",
@@ -173,8 +171,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "fleet",
     summary: "Show the state of nft-proxy on every node, worst first",
-    answersByExitCode: true,
-    flags: ["namespace", "selector", "wait", "output"],
+    flags: ["context", "namespace", "selector", "wait", "output"],
     meanings: { namespace: "The namespace of the pods; kube-system by default" },
     examples: [["--wait", "wait for an installation or an upgrade"]],
     common: CLUSTER,
@@ -192,8 +189,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "doctor",
     summary: "Report what this host lacks and what breaks Services on it",
-    answersByExitCode: true,
-    flags: ["migration", "from", "output", "strict"],
+    flags: ["migration", "from", "context", "output", "strict"],
     meanings: {
       from: "With --migration: read the objects from these files and directories (- for standard input)",
     },

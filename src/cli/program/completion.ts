@@ -2,11 +2,10 @@ import { AppError } from "../../base/errors.ts";
 import type { Flag } from "../../base/option.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
 import { namespaceOf, type ServiceName } from "../../model/ids.ts";
-import { type Argv, type Command, FORMATS, textArgument } from "../command.ts";
+import { type Argv, type Command, FORMATS, shownFlags, textArgument } from "../command.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { flagOfSpelling, parseArguments } from "../parse-arguments.ts";
-import { commandOf, takesWord } from "./commands.ts";
-import { completedNames } from "./help.ts";
+import { COMMANDS, commandOf, takesWord } from "./commands.ts";
 
 /** Maximum time to load names of Services, milliseconds: a shell must not hang. */
 const NAMES_WITHIN_MS = 3000;
@@ -35,13 +34,20 @@ async function candidates(before: readonly string[], current: string): Promise<r
   const { words, values } = parsed(isValue ? before.slice(0, -1) : before);
   const command = commandOf(words[0]);
   if (command === undefined)
-    return words.length > 0 ? [] : await completedNames(undefined, before, current, false);
+    return words.length > 0 ? [] : [...COMMANDS.map(({ name }) => name), "--help", "--help-all", "--version"];
   if (isValue) return await valuesOf(valued, command, values);
   if (current.startsWith("-")) {
-    const common = await completedNames(command, before, current, false);
-    return common.length > 0 ? common : await completedNames(command, before, current, true);
+    const common = shownFlags(command, false).map(spellingOf);
+    return common.some((name) => name.startsWith(current))
+      ? common
+      : shownFlags(command, true).map(spellingOf);
   }
   return words.length > 1 ? [] : await ownValues(command, values);
+}
+
+/** As `--help` prints it: `--from`, but `-v`. */
+function spellingOf({ name }: Flag): string {
+  return `${name.length === 1 ? "-" : "--"}${name}`;
 }
 
 /** Parses the arguments so far. Returns none if they are invalid. */

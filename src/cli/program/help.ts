@@ -45,25 +45,6 @@ export async function commandHelp(command: Command, showAll: boolean, columns: n
   return await textOf(parser, columns);
 }
 
-/**
- * Completes the name of a command, or of a flag of `command`.
- * @param before the words before it
- * @param showAll completes every flag, not only the common ones
- */
-export async function completedNames(
-  command: Command | undefined,
-  before: readonly string[],
-  current: string,
-  showAll: boolean,
-): Promise<string[]> {
-  const parser =
-    command === undefined ? withCommands(emptyParser()) : withFlags(emptyParser(), command, showAll);
-  const found = await parser.getCompletion([...before, current]);
-  // If $SHELL is zsh or fish, yargs adds a description after a colon or a tab. The current shell may be
-  // another one.
-  return found.map((name) => name.replace(/[:\t].*/s, "")).filter((name) => name.startsWith(current));
-}
-
 /** A yargs parser without what pflag lacks: negated names, groups of letters, numbers and nested objects. */
 function emptyParser(): Yargs {
   const settings = {

@@ -1,7 +1,7 @@
 import { AppError } from "../../base/errors.ts";
 import { systemReason } from "../../kube/files/diagnostic.ts";
-import { COMPLETION_ARGUMENT, type Command, textArgument } from "../command.ts";
-import { asYaml, EXIT, errorText, exitCodeOf, type Output, type ProgramContext } from "../output.ts";
+import { COMPLETION_ARGUMENT, textArgument } from "../command.ts";
+import { asYaml, EXIT, errorText, type Output, type ProgramContext } from "../output.ts";
 import { type ProgressStream, terminalProgress } from "../terminal.ts";
 import { type Choice, chooseCommand } from "./choose-command.ts";
 
@@ -12,15 +12,13 @@ import { type Choice, chooseCommand } from "./choose-command.ts";
  */
 export async function runProgram(args: readonly string[], context: ProgramContext): Promise<number> {
   const progress = terminalProgress(context.stderr as ProgressStream);
-  let command: Command | undefined;
   // A closed pipe must not end the process. write() reports it.
   for (const stream of [context.stdout, context.stderr]) stream.on("error", () => {});
   try {
     if (args[0] === COMPLETION_ARGUMENT) return await printCompletions(args.slice(1), context);
     const choice = chooseCommand(args);
     if (choice.kind !== "run") return await printAbout(choice, context);
-    command = choice.command;
-    const { run } = await command.load();
+    const { run } = await choice.command.load();
     const isYaml = textArgument(choice.argv, "output") === "yaml";
     const argv = isYaml ? { ...choice.argv, output: ["json"] } : choice.argv;
     const { exitCode, output = "", notices = [] } = await run(argv, progress);
@@ -31,7 +29,7 @@ export async function runProgram(args: readonly string[], context: ProgramContex
   } catch (error) {
     progress.clear();
     context.stderr.write(errorText(error));
-    return exitCodeOf(error, command?.answersByExitCode);
+    return EXIT.failed;
   }
 }
 

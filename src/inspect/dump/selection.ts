@@ -17,22 +17,16 @@ export interface Selection {
   readonly isWanted?: IsWanted;
 }
 
-/**
- * Selects families, and the elements of one Service or of one of its ports.
- * @returns undefined if the Service has no rules
- */
+/** Selects families, and the elements of one Service or of one of its ports. */
 export function selectionOf(
   state: RulesetState,
   families: readonly Family[],
   service: ServiceArgument | undefined,
-): Selection | undefined {
+): Selection {
   if (service === undefined) return { families };
-  const states = Object.values(state.families);
-  const isThere = states.some((each) =>
-    [...each.allServicePortRules()].some(({ port }) => isNamed(port, service)),
+  const owners = Object.fromEntries(
+    Object.values(state.families).map((each) => [each.table.family, elementOwners(each)]),
   );
-  if (!isThere) return undefined;
-  const owners = Object.fromEntries(states.map((each) => [each.table.family, elementOwners(each)]));
   return {
     families,
     isWanted: (family, set, key) =>

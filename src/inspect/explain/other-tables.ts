@@ -1,4 +1,4 @@
-import { counted, listText, socketText } from "../../base/text.ts";
+import { counted, listText, percentText, socketText } from "../../base/text.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { AnyTable, TableName } from "../../nft/ast/any-table.ts";
 import { TABLE_NAME, type Table } from "../../nft/ast/ruleset.ts";
@@ -61,7 +61,7 @@ function answersVerdict({ tables, host, packet, outcomes }: FollowedConnection):
   const stops = [...stopsOf(answers)];
   const stopped = stops.reduce((sum, [, { probability }]) => sum + probability, 0) / followed.length;
   if (stopped < 1e-9) return undefined;
-  const share = stopped < 1 - 1e-9 ? `${Math.round(stopped * 100)} % of ` : "";
+  const share = stopped < 1 - 1e-9 ? `${percentText(stopped)} of ` : "";
   return {
     result: share === "" ? "dropped" : "varies",
     cause: "other-table",

@@ -1,4 +1,4 @@
-import { listText } from "../../base/text.ts";
+import { listText, percentText } from "../../base/text.ts";
 import { portEquivalent } from "../../features/frontends.ts";
 import { familyOf } from "../../model/ip.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
@@ -61,11 +61,10 @@ function reasonOf(result: OwnResult, evidence: Evidence, input: ExplainInput): R
 }
 
 function variesReason({ summary }: Evidence): Reason {
-  const percent = (share: number) => `${Math.round(share * 100)} %`;
   const { refused, dropped } = summary;
   return {
     cause: "rules",
-    message: `a random choice decides: ${percent(refused)} refused, ${percent(dropped)} dropped, the rest is delivered`,
+    message: `a random choice decides: ${percentText(refused)} refused, ${percentText(dropped)} dropped, the rest is delivered`,
     action: "nft-proxy does not make such rules: compare the kernel with the desired state",
     commands: ["nft-proxy diff"],
   };

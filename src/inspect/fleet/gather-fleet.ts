@@ -13,6 +13,8 @@ import { compareNodes, type FleetNode, type FleetPod, isFine, nodeStatus } from 
 /** The pods and how to query them. */
 export interface FleetRequest {
   readonly client: ApiClient;
+  /** The API server, for errors. */
+  readonly server: string;
   readonly namespace: string;
   /** Label selector of the pods. */
   readonly selector: string;
@@ -38,11 +40,14 @@ const ANSWER_WITHIN = 4000;
 /** Time without data after which a list fails, milliseconds. */
 const LIST_SILENCE = 15_000;
 
-const MUST_BE_ALLOWED = "this needs permission to list nodes, pods and daemonsets, and to `get` pods/proxy";
+/** By the kind of the failure. */
 const LIST_HINTS: Partial<Record<SourceErrorKind, string>> = {
-  unauthorized: MUST_BE_ALLOWED,
-  forbidden: MUST_BE_ALLOWED,
+  unauthorized: "are these the right credentials (--kubeconfig, --context)?",
+  forbidden:
+    "this needs permission to list nodes, pods and daemonsets, and to `get` pods/proxy: deploy/operators",
 };
+const OTHER_HINT =
+  "is this the right cluster (--kubeconfig, --context, --master), and does it answer kubectl?";
 
 /** Excludes nodes that cannot run nft-proxy: those with Windows, of virtual kubelets, and of AWS Fargate. */
 const NODE_SELECTOR =
@@ -54,11 +59,11 @@ const NODE_SELECTOR =
  * @throws AppError API_UNAVAILABLE if nodes, pods or DaemonSets cannot be listed
  */
 export async function gatherFleet(request: FleetRequest): Promise<FleetNode[]> {
-  const { client, namespace, selector } = request;
-  const nodes = await listed<V1Node>(client, "/api/v1/nodes", NODE_SELECTOR);
-  const pods = fleetPods(await listed<V1Pod>(client, `/api/v1/namespaces/${namespace}/pods`, selector));
+  const { namespace, selector } = request;
+  const nodes = await listed<V1Node>(request, "/api/v1/nodes", NODE_SELECTOR);
+  const pods = fleetPods(await listed<V1Pod>(request, `/api/v1/namespaces/${namespace}/pods`, selector));
   const daemonSets = `/apis/apps/v1/namespaces/${namespace}/daemonsets`;
-  const isSelected = selectedBy(await listed<V1DaemonSet>(client, daemonSets, selector));
+  const isSelected = selectedBy(await listed<V1DaemonSet>(request, daemonSets, selector));
   const served = new Set(pods.map(({ node }) => node));
   const noPod = `no pod of nft-proxy runs there (labels ${selector}, namespace ${namespace})`;
   const without = nodes.flatMap((one): FleetNode[] => {
@@ -81,7 +86,11 @@ function selectedBy(daemonSets: readonly V1DaemonSet[]): (node: V1Node) => boole
 }
 
 /** Lists objects. @throws AppError API_UNAVAILABLE */
-async function listed<Item>(client: ApiClient, path: string, labelSelector: string): Promise<Item[]> {
+async function listed<Item>(
+  { client, server }: FleetRequest,
+  path: string,
+  labelSelector: string,
+): Promise<Item[]> {
   const found: Item[] = [];
   const now = () => systemClock.now();
   const settings = { client, deadline: () => new Deadline(systemClock), silence: LIST_SILENCE, now };
@@ -92,7 +101,9 @@ async function listed<Item>(client: ApiClient, path: string, labelSelector: stri
     return found;
   } catch (error) {
     const { kind, message } = asApiFailure(error);
-    throw new AppError("API_UNAVAILABLE", `cannot list ${path}: ${message}`, { hint: LIST_HINTS[kind] });
+    throw new AppError("API_UNAVAILABLE", `cannot list ${path} at ${server}: ${message}`, {
+      hint: LIST_HINTS[kind] ?? OTHER_HINT,
+    });
   }
 }
 

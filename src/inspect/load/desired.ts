@@ -68,7 +68,9 @@ export async function loadDesired(
   }
   const notices: string[] = [];
   const objects = await listClusterObjects(request, (text) => notices.push(text), onService);
-  return { ...(await renderObjects(request, objects)), notices, missingNode: objects.missingNode };
+  const { missingNode: missing, server } = objects;
+  const rendered = await renderObjects(request, objects);
+  return { ...rendered, notices, missingNode: missing, origin: { ...rendered.origin, server } };
 }
 
 /** {@link Desired}, which is empty if the objects are unavailable. */

@@ -12,8 +12,37 @@ import { type LoadRequest, type MissingNode, missingNode } from "./load-request.
 
 /** The objects of a cluster, as one node needs them. */
 export interface ClusterObjects extends ListedObjects {
+  /** Their API server, and the context of the kubeconfig. */
+  readonly server: string;
   /** Defined if the cluster has no Node of the request's name. */
   readonly missingNode?: MissingNode | undefined;
+}
+
+/** A client of an API server, and its name for people. Close the client. */
+export interface ClusterClient {
+  readonly client: HttpApiClient;
+  readonly server: string;
+}
+
+/**
+ * Returns a client of the request's API server, without asking it.
+ * @throws AppError BAD_CONFIG when no API server is configured
+ */
+export async function clusterClient({
+  options,
+  context,
+  env,
+  userAgent,
+  deniedSocket,
+  silentSocket,
+}: LoadRequest): Promise<ClusterClient> {
+  const { kubeconfig, master } = options.client;
+  const connect = () => loadConnection({ kubeconfig, context, master, env });
+  const { name } = await connect().catch((error: unknown) => {
+    if (deniedSocket !== undefined) throw noAccess(deniedSocket, error);
+    throw silentSocket === undefined ? error : noDaemon(silentSocket, error);
+  });
+  return { client: new HttpApiClient({ connect, userAgent }), server: name };
 }
 
 /**
@@ -23,23 +52,19 @@ export interface ClusterObjects extends ListedObjects {
  * @throws AppError BAD_CONFIG when no API server is configured; API_UNAVAILABLE
  */
 export async function listClusterObjects(
-  { options, nodeName, env, userAgent, deniedSocket, silentSocket }: LoadRequest,
+  request: LoadRequest,
   onNotice: (text: string) => void,
   onService?: (service: unknown) => void,
 ): Promise<ClusterObjects> {
-  const { kubeconfig, master } = options.client;
+  const { options, nodeName } = request;
   const onInvalid = (object: string, reason: string) => onNotice(`warning: ${object}: ${reason}`);
-  const connect = () => loadConnection({ kubeconfig, master, env });
-  await connect().catch((error: unknown) => {
-    if (deniedSocket !== undefined) throw noAccess(deniedSocket, error);
-    throw silentSocket === undefined ? error : noDaemon(silentSocket, error);
-  });
-  const client = new HttpApiClient({ connect, userAgent });
+  const { client, server } = await clusterClient(request);
   try {
     const decoders = apiDecoders((object, diagnostics) => {
       if (diagnostics.length > 0) onInvalid(object, diagnosticsText(diagnostics));
     }, options);
-    const objects = await listOnce({ client, nodeName, decoders, clock: systemClock, onInvalid, onService });
+    const listing = { client, server, nodeName, decoders, clock: systemClock, onInvalid, onService };
+    const objects = { ...(await listOnce(listing)), server };
     if (objects.nodes.length > 0) return objects;
     return { ...objects, missingNode: missingNode(nodeName, await nodeNames(client)) };
   } finally {

@@ -18,6 +18,8 @@ export interface LoadRequest {
   readonly stdin: AsyncIterable<Uint8Array>;
   /** Whether to render from the objects alone, including endpoints that the daemon ejected. */
   readonly ejectsNothing?: boolean;
+  /** The context of the kubeconfig; the current one if absent. */
+  readonly context?: string | undefined;
   /** The process's environment, which has the in-cluster settings. */
   readonly env: NodeJS.ProcessEnv;
   /** `nft-proxy/VERSION`, for the API server's log. */
@@ -27,6 +29,8 @@ export interface LoadRequest {
 /** The source of the objects and options of a desired state. */
 export interface DesiredOrigin {
   readonly objects: "daemon" | "files" | "cluster";
+  /** The API server that was asked, and the context of the kubeconfig; absent for other objects. */
+  readonly server?: string;
   /** The daemon whose options are used; absent if they were given to the command or are the defaults. */
   readonly daemon?: DaemonFreshness;
 }

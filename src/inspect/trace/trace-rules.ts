@@ -187,7 +187,7 @@ export function selectedPackets(query: TraceQuery, state: RulesetState): Selecte
 
 /**
  * Returns all selections for a query.
- * @throws AppError BAD_ARGUMENT for an empty query, addresses of two families, or a Service without rules
+ * @throws AppError BAD_ARGUMENT for an empty query, or addresses of two families
  */
 function selectionsOf(query: TraceQuery, state: RulesetState): PacketSelection[] {
   const source = query.fromAddress ?? query.client;
@@ -213,7 +213,7 @@ function destinationsOf(query: TraceQuery, state: RulesetState): PacketSelection
 }
 
 function frontends(service: ServiceArgument, state: RulesetState): PacketSelection[] {
-  const selections = FAMILIES.flatMap((family) => {
+  return FAMILIES.flatMap((family) => {
     const rules = [...(state.families[family]?.allServicePortRules() ?? [])];
     return rules
       .filter(({ port }) => isNamed(port, service))
@@ -222,10 +222,6 @@ function frontends(service: ServiceArgument, state: RulesetState): PacketSelecti
         ...intervals.flatMap((interval) => state.families[family]?.piecesOf(port.key, interval) ?? []),
       ])
       .map(({ key }) => selectionOf(family, key));
-  });
-  if (selections.length > 0) return selections;
-  throw badArgument(`no rules are made for ${service.service}`, {
-    hint: "check its name, namespace and ports; a Service needs a cluster IP, and must not belong to another proxy",
   });
 }
 

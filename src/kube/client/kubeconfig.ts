@@ -4,11 +4,13 @@ import { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 import type { Cluster, User } from "@kubernetes/client-node/dist/config_types.js";
 import { parseDocument } from "yaml";
 import { describeSchemaError } from "../../base/schema-error.ts";
-import { quoted } from "../../base/text.ts";
+import { listText, quoted } from "../../base/text.ts";
 import { compileKubeconfigValidator } from "./kubeconfig.validator.ts";
 
 /** A cluster, and the user of requests to it. File names are absolute. */
-export interface CurrentContext {
+export interface KubeconfigContext {
+  /** "" without a kubeconfig. */
+  readonly name: string;
   readonly cluster: Cluster;
   readonly user: User;
   /**
@@ -30,29 +32,38 @@ interface RawUser {
 }
 
 /**
- * Reads the current context from a kubeconfig's text. Source:
+ * Reads a context from a kubeconfig's text. Source:
  * https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/
  * @param path the path of the file: the file names in it are relative to its directory
+ * @param chosen the name of the context, "" for the current one
  * @throws Error with the reason, on one line and without any value that may be secret
  */
-export function readCurrentContext(text: string, path: string): CurrentContext {
+export function readContext(text: string, path: string, chosen = ""): KubeconfigContext {
   const document = validated(parsed(text));
   const config = new KubeConfig();
   // As JSON, because client-node's YAML parser quotes the text in its errors, and makes a date of some
   // tokens.
   config.loadFromString(JSON.stringify(document));
   config.makePathsAbsolute(dirname(path));
-  const name = document["current-context"] ?? "";
+  const name = chosen || (document["current-context"] ?? "");
+  config.setCurrentContext(name);
   const context = config.getContextObject(name);
   const cluster = config.getCurrentCluster();
-  if (context === null || cluster === null)
-    throw new Error(`current-context ${quoted(name)} names no context with a cluster`);
+  if (context === null || cluster === null) {
+    const contexts = listText(config.getContexts().map((each) => each.name));
+    throw new Error(
+      chosen === ""
+        ? `current-context ${quoted(name)} names no context with a cluster`
+        : `it has no context ${quoted(name)} with a cluster; its contexts are: ${contexts}`,
+    );
+  }
   const user = config.getCurrentUser();
   if (user === null && context.user)
-    throw new Error(`the user ${quoted(context.user)} of the current context is missing`);
+    throw new Error(`the user ${quoted(context.user)} of the context is missing`);
   const absolute = (file: string) => (file === "" || isAbsolute(file) ? file : join(dirname(path), file));
   const exec = user?.exec;
   return {
+    name,
     cluster,
     user: {
       ...(user ?? { name: "" }),

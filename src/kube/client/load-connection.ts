@@ -6,7 +6,7 @@ import { AppError, messageOf } from "../../base/errors.ts";
 import { socketText } from "../../base/text.ts";
 import { systemReason } from "../files/diagnostic.ts";
 import { addPlugin, PLUGIN_LIMIT } from "./credential-plugin.ts";
-import { type CurrentContext, readCurrentContext } from "./kubeconfig.ts";
+import { type KubeconfigContext, readContext } from "./kubeconfig.ts";
 import { parseProxy, proxyOfEnvironment } from "./proxy.ts";
 
 /** Credentials for one request: headers, and TLS settings that identify the client and verify the server. */
@@ -17,6 +17,8 @@ export type Credentials = Pick<
 
 /** An API server's address and credentials. */
 export interface Connection {
+  /** For people: `https://10.0.0.1:6443 (context prod of /root/.kube/config)`. */
+  readonly name: string;
   readonly server: URL;
   /** The http, https or socks5 proxy through which the server is reached; undefined for none. */
   readonly proxy?: URL | undefined;
@@ -35,6 +37,8 @@ export interface Connection {
 export interface ConnectionOptions {
   /** Path of a kubeconfig file, "" for none. */
   readonly kubeconfig: string;
+  /** The context of the kubeconfig; the current one if absent or "". */
+  readonly context?: string | undefined;
   /** URL of the API server that overrides the kubeconfig's; "" for none. */
   readonly master: string;
   /** The process's environment. */
@@ -72,7 +76,9 @@ export async function loadConnection(options: ConnectionOptions): Promise<Connec
   const proxy = cluster.proxyUrl ? parseProxy(cluster.proxyUrl) : undefined;
   if (cluster.proxyUrl && proxy === undefined)
     throw invalid(kubeconfig, "proxy-url is not the URL of an http, https or socks5 proxy");
+  const url = `${server.protocol}//${server.host}${server.pathname.replace(/\/$/, "")}`;
   return {
+    name: context.name === "" ? url : `${url} (context ${context.name} of ${kubeconfig})`,
     server,
     proxy: proxy ?? proxyOfEnvironment(server, env),
     credentials: credentialsOf(context, server, options.pluginLimit ?? PLUGIN_LIMIT),
@@ -92,12 +98,19 @@ async function markOf(path: string): Promise<string> {
 
 async function findContext({
   kubeconfig,
+  context = "",
   master,
   env,
   serviceAccount,
-}: ConnectionOptions): Promise<CurrentContext> {
-  if (kubeconfig !== "") return await contextOf(kubeconfig);
-  if (master !== "") return { cluster: { ...UNNAMED, server: master }, user: NOBODY, tokenFile: "" };
+}: ConnectionOptions): Promise<KubeconfigContext> {
+  if (kubeconfig !== "") return await contextOf(kubeconfig, context);
+  if (context !== "") {
+    throw new AppError("BAD_CONFIG", `no kubeconfig has the context ${context}`, {
+      hint: "name the file with --kubeconfig or $KUBECONFIG",
+    });
+  }
+  if (master !== "")
+    return { name: "", cluster: { ...UNNAMED, server: master }, user: NOBODY, tokenFile: "" };
   const { KUBERNETES_SERVICE_HOST: host = "", KUBERNETES_SERVICE_PORT: port = "443" } = env;
   const directory = serviceAccount ?? SERVICE_ACCOUNT;
   if (host === "") {
@@ -107,20 +120,21 @@ async function findContext({
   }
   const server = `https://${socketText(host, port)}`;
   return {
+    name: "",
     cluster: { ...UNNAMED, server, caFile: `${directory}/ca.crt` },
     user: NOBODY,
     tokenFile: `${directory}/token`,
   };
 }
 
-async function contextOf(path: string): Promise<CurrentContext> {
+async function contextOf(path: string, name: string): Promise<KubeconfigContext> {
   const text = await readFile(path, "utf8").catch((cause) => {
     throw new AppError("UNREADABLE_INPUT", `cannot read the kubeconfig ${path}: ${systemReason(cause)}`, {
       cause,
     });
   });
   try {
-    const context = readCurrentContext(text, path);
+    const context = readContext(text, path, name);
     // client-node's providers pass their configuration to a shell.
     if (!context.user.authProvider) return context;
   } catch (cause) {
@@ -153,7 +167,7 @@ export function parseServer(text: string, from: string): URL {
  * plugin.
  */
 function credentialsOf(
-  { cluster, user: { exec, ...user }, tokenFile }: CurrentContext,
+  { cluster, user: { exec, ...user }, tokenFile }: KubeconfigContext,
   server: URL,
   pluginLimit: number,
 ): () => Promise<Credentials> {

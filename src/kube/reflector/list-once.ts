@@ -23,6 +23,8 @@ const SILENCE = 15_000;
 /** Options of {@link listOnce}. */
 export interface ListOnceOptions {
   readonly client: ApiClient;
+  /** The API server, for errors. */
+  readonly server: string;
   /** The name of the Node that nft-proxy runs on. */
   readonly nodeName: string;
   readonly decoders: Decoders;
@@ -90,7 +92,7 @@ async function list<T>(
     const failure = asApiFailure(error);
     const other = failure.rejected ? withoutFieldSelector(resource) : undefined;
     if (other !== undefined) return await list(options, other, kind, decode);
-    if (!(failure.absent && resource.optional)) throw unavailable(resource, failure);
+    if (!(failure.absent && resource.optional)) throw unavailable(resource, options.server, failure);
   }
   return found;
 }
@@ -99,12 +101,13 @@ function listSettings(client: ApiClient, clock: Clock, silence: number) {
   return { client, deadline: () => new Deadline(clock), silence, now: () => clock.now() };
 }
 
-function unavailable({ name }: Resource, failure: ApiFailure): AppError {
+function unavailable({ name }: Resource, server: string, failure: ApiFailure): AppError {
   const hint =
     failure.kind === "unauthorized" || failure.kind === "forbidden"
       ? `these credentials must be allowed to list ${name}; --from reads objects from files instead`
-      : "is this the right cluster (--kubeconfig, --master)? --from reads objects from files instead";
-  return new AppError("API_UNAVAILABLE", `cannot list ${name}: ${failure.message}`, { hint, cause: failure });
+      : "is this the right cluster (--kubeconfig, --context, --master)? --from reads objects from files instead";
+  const message = `cannot list ${name} at ${server}: ${failure.message}`;
+  return new AppError("API_UNAVAILABLE", message, { hint, cause: failure });
 }
 
 /** Maximum time without data from the list. Short, because a user waits for it. Milliseconds. */

@@ -35,7 +35,12 @@ class Fleet {
   constructor(api: StubApi) {
     this.api = api;
     const server = parseServer(api.url, "the stub");
-    const connection = { server, credentials: async () => ({}), isCurrent: async () => true };
+    const connection = {
+      name: "the fleet",
+      server,
+      credentials: async () => ({}),
+      isCurrent: async () => true,
+    };
     const options = { userAgent: "nft-proxy/fleet", connect: async () => connection };
     this.#clients = Array.from({ length: NODES }, () => new HttpApiClient(options));
     this.#sources = this.#clients.map((client, node) => this.#follow(client, node));

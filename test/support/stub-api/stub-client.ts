@@ -7,6 +7,7 @@ export function stubClient({ url }: StubApi, token: () => string = () => ""): Ht
   return new HttpApiClient({
     userAgent: "nft-proxy/test",
     connect: async () => ({
+      name: url,
       server: parseServer(url, "the stub"),
       isCurrent: async () => true,
       credentials: async () => ({ headers: { authorization: `Bearer ${token()}` } }),

@@ -1,7 +1,7 @@
-import { afterEach, describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { FLAGS } from "../../../../src/cli/flags.ts";
 import { COMMANDS, commandOf } from "../../../../src/cli/program/commands.ts";
-import { commandHelp, completedNames, programHelp } from "../../../../src/cli/program/help.ts";
+import { commandHelp, programHelp } from "../../../../src/cli/program/help.ts";
 
 async function helpOf(name: string, showAll = false): Promise<string> {
   const command = commandOf(name);
@@ -49,26 +49,4 @@ describe("help", () => {
     expect(await helpOf("run", true)).toMatch(/--conntrack-min +Minimum number of/);
     expect(await helpOf("run", true)).toContain("[number] [default: 131072]");
   });
-});
-
-describe("completed names", () => {
-  afterEach(() => {
-    vi.unstubAllEnvs();
-  });
-
-  test.each(["/bin/bash", "/usr/bin/zsh", "/usr/bin/fish"])(
-    "have no descriptions, whatever a user's shell: %s",
-    async (shell) => {
-      vi.stubEnv("SHELL", shell);
-      expect(await completedNames(undefined, [], "co", false)).toEqual([
-        "connections",
-        "config",
-        "completion",
-      ]);
-      expect(await completedNames(commandOf("explain"), ["explain"], "--fro", false)).toEqual([
-        "--from",
-        "--from-ip",
-      ]);
-    },
-  );
 });

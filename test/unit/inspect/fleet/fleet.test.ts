@@ -125,6 +125,7 @@ function serve(
 function gather() {
   const ports = { healthPort: 10256, metricsPort: 10249, answerWithin: 60_000 };
   return gatherFleet({
+    server: "https://stub",
     client,
     namespace: "kube-system",
     selector: "app.kubernetes.io/name=nft-proxy",
@@ -389,10 +390,13 @@ test("fleet asks 1,000 nodes once each, at most 200 at a time", async () => {
   expect(api.requests.filter(({ path }) => path.endsWith("/proxy/livez"))).toHaveLength(1000);
 });
 
-test("fleet fails with the reason when pods may not be listed", async () => {
+test("fleet fails with the reason and a hint when the API server refuses a list", async () => {
   api.other = () => ({ status: 403, body: "{}" });
   await expect(gather()).rejects.toMatchObject({
     code: "API_UNAVAILABLE",
-    message: expect.stringContaining("HTTP 403"),
+    message: expect.stringMatching(/^cannot list \/api\/v1\/nodes at https:\/\/stub: HTTP 403/),
+    hint: expect.stringContaining("pods/proxy"),
   });
+  api.other = () => ({ status: 500, body: "{}" });
+  await expect(gather()).rejects.toMatchObject({ hint: expect.stringContaining("--context") });
 });

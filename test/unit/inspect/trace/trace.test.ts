@@ -396,7 +396,6 @@ describe("trace rules", () => {
   test.each([
     [{ to: "10.0.0.1", port: 80, protocol: "tcp" as const, fromAddress: "fd00::1" }, "different families"],
     [{}, "select the packets"],
-    [{ service: { service: named("shop/none") } }, "no rules are made for shop/none"],
   ])("%o is refused", (query, reason) => {
     expect(() => selectionsOf(query, state)).toThrow(reason);
   });

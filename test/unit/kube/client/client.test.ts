@@ -429,7 +429,7 @@ printf '{"kind":"ExecCredential","status":{"token":"t%d","expirationTimestamp":"
       "a context whose user is missing",
       () => strangersKubeconfig(),
       "BAD_CONFIG",
-      'the user "nobody" of the current context',
+      'the user "nobody" of the context',
     ],
     [
       "an auth provider",

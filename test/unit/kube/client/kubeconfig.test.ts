@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { readCurrentContext } from "../../../../src/kube/client/kubeconfig.ts";
+import { readContext } from "../../../../src/kube/client/kubeconfig.ts";
 
 /** A kubeconfig with these fields in its only cluster and user. */
 function kubeconfig(user: object, cluster: object = {}): string {
@@ -11,9 +11,9 @@ function kubeconfig(user: object, cluster: object = {}): string {
   });
 }
 
-const read = (text: string) => readCurrentContext(text, "/etc/k/config");
+const read = (text: string) => readContext(text, "/etc/k/config");
 
-describe("readCurrentContext", () => {
+describe("readContext", () => {
   test("reads file names and a plugin's path relative to the kubeconfig, and other names as they are", () => {
     const files = { "client-certificate": "a.crt", "client-key": "/b.key", tokenFile: "sub/token" };
     const text = kubeconfig({ ...files, exec: { command: "./plugin" } }, { "certificate-authority": "ca" });
@@ -77,5 +77,14 @@ describe("readCurrentContext", () => {
   ])("refuses %s, with the reason on one line", (_name, text, reason) => {
     const refusal = () => read(text);
     expect(refusal).toThrow(new Error(reason));
+  });
+
+  test("reads the context of a name, and names the contexts there are for another one", () => {
+    const text = JSON.stringify({
+      ...JSON.parse(kubeconfig({})),
+      contexts: ["c", "d"].map((name) => ({ name, context: { cluster: "c", user: "c" } })),
+    });
+    expect(["", "d"].map((name) => readContext(text, "/etc/k/config", name).name)).toEqual(["c", "d"]);
+    expect(() => readContext(text, "/etc/k/config", "e")).toThrow("its contexts are: c and d");
   });
 });

@@ -127,7 +127,12 @@ test.each([
 
 test("a cluster source that lost its server asks once at a time, at most 30 times in a minute", async () => {
   let attempts = 0;
-  const connection = { server: new URL(api.url), credentials: async () => ({}), isCurrent: async () => true };
+  const connection = {
+    name: "",
+    server: new URL(api.url),
+    credentials: async () => ({}),
+    isCurrent: async () => true,
+  };
   client = new HttpApiClient({
     userAgent: "nft-proxy/test",
     connect: async () => connection,

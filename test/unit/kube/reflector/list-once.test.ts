@@ -32,6 +32,7 @@ afterEach(async () => {
 function list(onService?: (service: unknown) => void): Promise<ListedObjects> {
   return listOnce({
     client,
+    server: "https://stub",
     nodeName: "node-1",
     decoders: apiDecoders(() => {}),
     clock,
@@ -84,7 +85,7 @@ test.each([
 test("listOnce gives up after 15 s of silence", async () => {
   api.addFault({ resource: "nodes", fault: { kind: "hang" } });
   const listed = expect(list()).rejects.toMatchObject({
-    message: "cannot list nodes: nothing received for 15000 ms",
+    message: "cannot list nodes at https://stub: nothing received for 15000 ms",
   });
   await expect.poll(() => api.requests.length).toBe(1);
   clock.advance(15_000);
