@@ -81,6 +81,7 @@ const COMMAND_FLAGS: readonly Flag[] = [
     "boolean",
     "Wait until every node that the DaemonSet selects is healthy, for at most 10 minutes",
   ),
+  own("cluster", "boolean", "Collect from the pods of all nodes, through the API server"),
   own("redact", "boolean", "Replace names and addresses with pseudonyms"),
   own("force", "boolean", "Change the rules even while a daemon runs, which will undo the change"),
   own("kube-proxy", "boolean", "Remove the tables of kube-proxy's nftables mode instead of nft-proxy's"),

@@ -2,14 +2,15 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ageText } from "../../base/duration.ts";
 import { counted, listText } from "../../base/text.ts";
 import { HEALTHZ_PORT, METRICS_PORT } from "../../config/composed-options.ts";
-import { gatherFleet, untilHealthy } from "../../inspect/fleet/gather-fleet.ts";
+import { type FleetRequest, gatherFleet, untilHealthy } from "../../inspect/fleet/gather-fleet.ts";
 import {
   type FleetMetrics,
   type FleetNode,
   fleetEjections,
   isFine,
 } from "../../inspect/fleet/node-status.ts";
-import { clusterClient } from "../../inspect/load/load-objects.ts";
+import { type ClusterClient, clusterClient } from "../../inspect/load/load-objects.ts";
+import type { LoadRequest } from "../../inspect/load/load-request.ts";
 import { namespaceArgument, outputFormat } from "../argument-values.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
 import { commandOptions, loadRequest } from "../options.ts";
@@ -26,17 +27,7 @@ const WAIT_MS = 10 * 60_000;
  */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
-  const { options, notices } = commandOptions(argv);
-  const namespace = namespaceArgument(argv) ?? "kube-system";
-  const { client, server } = await clusterClient(loadRequest(argv, { options }));
-  const request = {
-    client,
-    server,
-    namespace,
-    selector: textArgument(argv, "selector") ?? "app.kubernetes.io/name=nft-proxy",
-    healthPort: options.healthzBindAddress?.port ?? HEALTHZ_PORT,
-    metricsPort: options.metricsBindAddress?.port ?? METRICS_PORT,
-  };
+  const { request, notices } = await fleetRequest(argv);
   const gather = () => gatherFleet(request);
   const pause = (nodes: readonly FleetNode[]) => {
     progress.step(waitingText(nodes));
@@ -48,12 +39,31 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
     const output =
       format === "json"
         ? jsonText({ nodes, ejections: fleetEjections(nodes) })
-        : `${fleetText(nodes)}asked ${server}\n`;
+        : `${fleetText(nodes)}asked ${request.server}\n`;
     const areHealthy = nodes.every(isFine) && nodes.some(({ state }) => state === "healthy");
     return { exitCode: areHealthy ? EXIT.ok : EXIT.found, output, notices };
   } finally {
-    client.close();
+    request.client.close();
   }
+}
+
+/** The pods of nft-proxy and their cluster, by the flags of a command. Close the client. */
+export async function fleetRequest(argv: Argv): Promise<{
+  readonly request: FleetRequest & ClusterClient;
+  readonly load: LoadRequest;
+  readonly notices: readonly string[];
+}> {
+  const namespace = namespaceArgument(argv) ?? "kube-system";
+  const { options, notices } = commandOptions(argv);
+  const load = loadRequest(argv, { options });
+  const request = {
+    ...(await clusterClient(load)),
+    namespace,
+    selector: textArgument(argv, "selector") ?? "app.kubernetes.io/name=nft-proxy",
+    healthPort: options.healthzBindAddress?.port ?? HEALTHZ_PORT,
+    metricsPort: options.metricsBindAddress?.port ?? METRICS_PORT,
+  };
+  return { request, load, notices };
 }
 
 function waitingText(nodes: readonly FleetNode[]): string {

@@ -1,22 +1,21 @@
-import { AppError, messageOf } from "../../base/errors.ts";
+import { AppError, badArgument, messageOf } from "../../base/errors.ts";
+import { counted, listText } from "../../base/text.ts";
 import { writePrivateFile } from "../../daemon/state-file.ts";
-import {
-  archiveOf,
-  type Bundle,
-  type BundleRequest,
-  bundleNames,
-  collectBundle,
-} from "../../inspect/support-bundle/collect.ts";
-import { type NamesByKind, redactor } from "../../inspect/support-bundle/redact.ts";
+import { listClusterObjects } from "../../inspect/load/load-objects.ts";
+import { archiveOf, bundleNames, collectBundle } from "../../inspect/support-bundle/collect.ts";
+import { clusterNames, collectCluster } from "../../inspect/support-bundle/collect-cluster.ts";
+import { type BundleFile, type NamesByKind, redactor } from "../../inspect/support-bundle/redact.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
 import { nodeNameOf, optionsDespiteDaemon } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import type { Progress } from "../terminal.ts";
+import { fleetRequest } from "./fleet.ts";
 
 /**
  * `support-bundle`: writes one archive for a bug report to a file that only its owner can read, or to
- * standard output (`-`). `--redact` replaces names and addresses with pseudonyms.
+ * standard output (`-`); with `--cluster` about all nodes. `--redact` replaces names and addresses with
+ * pseudonyms.
  */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
   if (textArgument(argv, "file") === "-" && process.stdout.isTTY) {
@@ -24,20 +23,19 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
       hint: "redirect it to a file: nft-proxy support-bundle - > bundle.tar.gz",
     });
   }
-  const { daemon, options, socketProblem, ...command } = await optionsDespiteDaemon(argv);
-  const nodeName = daemon?.state.nodeName ?? nodeNameOf(options);
-  progress.step("collecting");
-  const request = { options, nodeName, version: __VERSION__, daemon, socketProblem };
-  const bundle = await collectBundle(request);
-  const notices = [...command.notices, ...bundle.notices];
   const isRedacted = isSet(argv, "redact");
-  const redact = isRedacted ? redactor(await names(request, bundle)) : (text: string) => text;
+  const collect = isSet(argv, "cluster") ? ofCluster : ofNode;
+  for (const flag of ["context", "namespace", "selector"]) {
+    if (textArgument(argv, flag) !== undefined && collect === ofNode)
+      throw badArgument(`--${flag} needs --cluster`);
+  }
+  progress.step("collecting");
+  const bundle = await collect(argv, isRedacted);
+  const redact = bundle.names === undefined ? (text: string) => text : redactor(bundle.names);
   const now = systemClock.now();
-  const archive = archiveOf(
-    bundle.files.map(({ name, text }) => ({ name, text: redact(text) })),
-    now,
-  );
-  const path = textArgument(argv, "file") ?? defaultPath(isRedacted ? "redacted" : nodeName, now);
+  const archive = archiveOf(redacted(bundle.files, redact), now);
+  const path = textArgument(argv, "file") ?? defaultPath(isRedacted ? "redacted" : bundle.about, now);
+  const notices = [...bundle.notices];
   const note = "note: the archive names Services, pods and addresses; --redact replaces them";
   if (!isRedacted) notices.push(note);
   if (path === "-") return { exitCode: EXIT.ok, output: archive, notices };
@@ -45,15 +43,68 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   return { exitCode: EXIT.ok, output: `wrote ${path}\n`, notices };
 }
 
-async function names(request: BundleRequest, bundle: Bundle): Promise<NamesByKind> {
+function* redacted(files: Iterable<BundleFile>, redact: (text: string) => string): Iterable<BundleFile> {
+  // The names of folders are those of nodes, those of files are ours.
+  for (const { name, text } of files)
+    yield { name: name.replace(/(?<=\/)[^/]+(?=\/)/, redact), text: redact(text) };
+}
+
+/** A bundle before it is redacted. */
+interface Collected {
+  /** The node's name, or `cluster`. */
+  readonly about: string;
+  readonly files: Iterable<BundleFile>;
+  /** The names to redact. */
+  readonly names: NamesByKind | undefined;
+  readonly notices: readonly string[];
+}
+
+async function ofNode(argv: Argv, isRedacted: boolean): Promise<Collected> {
+  const { daemon, options, socketProblem, ...command } = await optionsDespiteDaemon(argv);
+  const nodeName = daemon?.state.nodeName ?? nodeNameOf(options);
+  const request = { options, nodeName, version: __VERSION__, daemon, socketProblem };
+  const bundle = await collectBundle(request);
+  const hint = 'run it again; with --daemon-socket="" the archive omits the data of the daemon';
+  return {
+    about: nodeName,
+    files: bundle.files,
+    names: isRedacted ? await known(bundleNames(request, bundle), hint) : undefined,
+    notices: [...command.notices, ...bundle.notices],
+  };
+}
+
+/** Maximum number of nodes without data that are named; fleet.json has all of them. */
+const MOST_NODES = 10;
+
+async function ofCluster(argv: Argv, isRedacted: boolean): Promise<Collected> {
+  const { request, load, notices } = await fleetRequest(argv);
   try {
-    return await bundleNames(request, bundle);
-  } catch (error) {
-    throw new AppError(
-      "HOST",
-      `cannot redact, because the names of the cluster's objects are unknown: ${messageOf(error)}`,
-      { hint: 'run it again; with --daemon-socket="" the archive omits the data of the daemon' },
+    const bundle = await collectCluster(request);
+    const silent = bundle.nodes.filter(({ state }) => state === "no-pod" || state === "unreachable");
+    const named = listText(
+      silent.map(({ node, state }) => `${node} (${state})`),
+      MOST_NODES,
     );
+    const warning = `warning: no answer of ${counted(silent.length, "node")}: ${named}; fleet.json has the reasons`;
+    const names = async () => clusterNames(bundle, await listClusterObjects(load, () => {}));
+    const hint = "these credentials must be allowed to list services, endpointslices, nodes and servicecidrs";
+    return {
+      about: "cluster",
+      files: bundle.files(),
+      names: isRedacted ? await known(names(), hint) : undefined,
+      notices: [...notices, ...(silent.length === 0 ? [] : [warning])],
+    };
+  } finally {
+    request.client.close();
+  }
+}
+
+async function known(names: Promise<NamesByKind>, hint: string): Promise<NamesByKind> {
+  try {
+    return await names;
+  } catch (error) {
+    const why = `the names of the cluster's objects are unknown: ${messageOf(error)}`;
+    throw new AppError("HOST", `cannot redact, because ${why}`, { hint });
   }
 }
 

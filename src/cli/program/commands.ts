@@ -181,9 +181,13 @@ export const COMMANDS: readonly Command[] = [
     name: "support-bundle",
     summary: "Collect one archive for a bug report",
     positional: { name: "file", description: "The archive's path, - for standard output" },
-    flags: ["redact"],
-    examples: [["--redact - > nft-proxy.tar.gz", "without names and addresses, to standard output"]],
-    common: ["hostname-override", "nft-path", "daemon-socket"],
+    flags: ["redact", "cluster", "context", "namespace", "selector"],
+    meanings: { namespace: "The namespace of the pods; kube-system by default" },
+    examples: [
+      ["--redact - > nft-proxy.tar.gz", "without names and addresses, to standard output"],
+      ["--cluster --context prod", "of all nodes, from anywhere with a kubeconfig"],
+    ],
+    common: ["hostname-override", "nft-path", "daemon-socket", ...CLUSTER],
     load: async () => await import("../commands/support-bundle.ts"),
   },
   {

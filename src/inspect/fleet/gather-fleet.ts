@@ -23,6 +23,16 @@ export interface FleetRequest {
   readonly metricsPort: number;
   /** Timeout of one request through the pod proxy, milliseconds; default 4 s. */
   readonly answerWithin?: number;
+  /** Maximum number of pods that are asked at a time; default {@link MOST_CONCURRENT}. */
+  readonly mostConcurrent?: number;
+  /** Called with the answers of each pod, which are then forgotten; waits for the result. */
+  readonly onAnswers?: (pod: FleetPod, answers: PodAnswers) => Promise<void>;
+}
+
+/** The answers of a pod; undefined for none. */
+export interface PodAnswers {
+  readonly livez: HttpAnswer | undefined;
+  readonly metrics: HttpAnswer | undefined;
 }
 
 /**
@@ -36,6 +46,9 @@ const MOST_CONCURRENT = 200;
  * nodes take 20 s.
  */
 const ANSWER_WITHIN = 4000;
+
+/** Maximum length of an answer; another program may have the port. The rest is not read. Bytes. */
+const LONGEST_ANSWER = 8_000_000;
 
 /** Time without data after which a list fails, milliseconds. */
 const LIST_SILENCE = 15_000;
@@ -73,7 +86,9 @@ export async function gatherFleet(request: FleetRequest): Promise<FleetNode[]> {
       ? [{ node, pod: "", state: "no-pod", reason: noPod }]
       : [{ node, pod: "", state: "not-selected", reason: "the DaemonSet's nodeSelector excludes it" }];
   });
-  const found = await inParallel(pods, (pod) => askPod(request, pod));
+  const found = await inParallel(pods, request.mostConcurrent ?? MOST_CONCURRENT, (pod) =>
+    askPod(request, pod),
+  );
   return [...found, ...without].sort(compareNodes);
 }
 
@@ -108,30 +123,46 @@ async function listed<Item>(
 }
 
 async function askPod(request: FleetRequest, pod: FleetPod): Promise<FleetNode> {
-  const ask = (port: number, path: string) =>
-    proxied(request, `/api/v1/namespaces/${request.namespace}/pods/${pod.name}:${port}/proxy${path}`);
+  const ask = (port: number, path: string) => answerOf(request, `${pod.name}:${port}/proxy${path}`);
   const livez = await ask(pod.ports.healthz ?? request.healthPort, "/livez");
   const metricsPort = pod.ports.metrics ?? request.metricsPort;
   const metrics = livez === undefined ? undefined : await ask(metricsPort, "/metrics");
+  await request.onAnswers?.(pod, { livez, metrics });
   return nodeStatus(pod, livez, metrics);
 }
 
-async function proxied(
-  { client, answerWithin = ANSWER_WITHIN }: FleetRequest,
+/**
+ * Asks the API server for a subresource of a pod. Returns undefined without an answer in time.
+ * @param path below the pods of the namespace
+ */
+export async function answerOf(
+  { client, namespace, answerWithin = ANSWER_WITHIN }: FleetRequest,
   path: string,
+  query: Readonly<Record<string, string>> = {},
 ): Promise<HttpAnswer | undefined> {
   try {
     const signal = AbortSignal.timeout(answerWithin);
-    const { status, body } = await client.request({ method: "GET", path, signal });
-    return { status, body: await readText(body) };
+    const whole = `/api/v1/namespaces/${namespace}/pods/${path}`;
+    const { status, body } = await client.request({ method: "GET", path: whole, query, signal });
+    return { status, body: await readText(firstBytes(body)) };
   } catch {
     return undefined;
   }
 }
 
-/** Runs at most {@link MOST_CONCURRENT} of the tasks concurrently. Results are in the order of the items. */
+async function* firstBytes(body: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
+  let left = LONGEST_ANSWER;
+  for await (const chunk of body) {
+    yield chunk;
+    left -= chunk.length;
+    if (left <= 0) return;
+  }
+}
+
+/** Runs at most `most` of the tasks concurrently. Results are in the order of the items. */
 async function inParallel<Item, Result>(
   items: readonly Item[],
+  most: number,
   run: (item: Item) => Promise<Result>,
 ): Promise<Result[]> {
   const results: Result[] = [];
@@ -143,7 +174,7 @@ async function inParallel<Item, Result>(
       results[index] = await run(items[index] as Item);
     }
   };
-  await Promise.all(Array.from({ length: Math.min(MOST_CONCURRENT, items.length) }, worker));
+  await Promise.all(Array.from({ length: Math.min(most, items.length) }, worker));
   return results;
 }
 
@@ -156,13 +187,21 @@ function fleetPods(pods: readonly V1Pod[]): FleetPod[] {
   return pods.flatMap((pod) => {
     const [name, node] = [pod.metadata?.name, pod.spec?.nodeName];
     if (name === undefined || node === undefined || (isEnding(pod) && current.has(node))) return [];
-    return [{ name, node, trouble: troubleOf(pod), ports: portsOf(pod) }];
+    return [{ name, node, trouble: troubleOf(pod), container: containerOf(pod), ports: portsOf(pod) }];
   });
 }
 
 function portsOf({ spec }: V1Pod): Record<string, number> {
   const declared = (spec?.containers ?? []).flatMap(({ ports = [] }) => ports);
   return Object.fromEntries(declared.map(({ name = "", containerPort }) => [name, containerPort]));
+}
+
+/** The container with the health checks; a sidecar may be beside it. */
+function containerOf({ spec }: V1Pod): string | undefined {
+  const containers = spec?.containers ?? [];
+  const isOurs = ({ ports = [] }: (typeof containers)[number]) =>
+    ports.some(({ name }) => name === "healthz");
+  return (containers.find(isOurs) ?? containers[0])?.name;
 }
 
 function isEnding({ metadata, status }: V1Pod): boolean {

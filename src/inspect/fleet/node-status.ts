@@ -95,6 +95,8 @@ export interface FleetPod {
   readonly node: string;
   /** Why it may not answer, such as `its pod is Pending (ErrImagePull)`; "" if no problem is known. */
   readonly trouble: string;
+  /** The container of nft-proxy; undefined if the pod names none. */
+  readonly container?: string | undefined;
   /** The ports that its containers declare, by name: `healthz`, `metrics`. */
   readonly ports: Readonly<Record<string, number>>;
 }

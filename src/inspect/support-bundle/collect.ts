@@ -8,6 +8,7 @@ import { hostFiles } from "../../kernel/host.ts";
 import type { Nft } from "../../kernel/nft.ts";
 import { listTable } from "../../kernel/nft-listings.ts";
 import { hostVersions } from "../../kernel/versions.ts";
+import type { ListedObjects } from "../../kube/reflector/list-once.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import { askDaemon, localUrl, type RunningDaemon } from "../../socket/daemon-client.ts";
@@ -77,8 +78,11 @@ export async function collectBundle(request: BundleRequest): Promise<Bundle> {
   return { files, notices, objects: live?.objects };
 }
 
+/** The folder of an archive that has all its files. */
+export const BUNDLE_FOLDER = "nft-proxy-support";
+
 function fileOf(name: string, text: string): BundleFile {
-  return { name: `nft-proxy-support/${name}`, text };
+  return { name: `${BUNDLE_FOLDER}/${name}`, text };
 }
 
 /**
@@ -94,7 +98,8 @@ export async function bundleNames(
   return daemon === undefined ? known : joined(namesOf(await answer(daemon, "objects"), nodeName), known);
 }
 
-function joined(some: NamesByKind, others: NamesByKind): NamesByKind {
+/** Joins the names of two sources. */
+export function joined(some: NamesByKind, others: NamesByKind): NamesByKind {
   const kinds = [...new Set([...Object.keys(some), ...Object.keys(others)])];
   return Object.fromEntries(kinds.map((kind) => [kind, [...(some[kind] ?? []), ...(others[kind] ?? [])]]));
 }
@@ -146,8 +151,9 @@ function jsonText(value: unknown): string {
   return `${JSON.stringify(value, null, 1)}\n`;
 }
 
-function namesOf(
-  { services, endpointSlices, nodes, serviceCIDRs }: DaemonObjects,
+/** Returns the names of objects. */
+export function namesOf(
+  { services, endpointSlices, nodes, serviceCIDRs }: ListedObjects,
   nodeName: string,
 ): NamesByKind {
   const qualified = services.map(({ name }) => name.split("/"));
@@ -164,18 +170,23 @@ function namesOf(
   };
 }
 
-/** Two empty blocks end an archive; nanotar omits them if its last record is full. */
-const ARCHIVE_END = Buffer.alloc(1024);
+const BLOCK = 512;
+
+/** Two empty blocks end an archive. */
+const ARCHIVE_END = gzipSync(Buffer.alloc(2 * BLOCK));
 
 /**
- * Creates a gzipped tar archive of files that only their owner can read.
+ * Creates a gzipped tar archive of files that only their owner can read. Takes one file after the other, and
+ * keeps it compressed: each is a member of the gzip file.
  * @param modified modification time of every file, milliseconds since 1970
  */
-export function archiveOf(files: readonly BundleFile[], modified: number): Uint8Array {
+export function archiveOf(files: Iterable<BundleFile>, modified: number): Uint8Array {
   const attrs = { mode: "600", uid: 0, gid: 0, mtime: modified };
-  const archive = createTar(
-    files.map(({ name, text }) => ({ name, data: text })),
-    { attrs },
-  );
-  return gzipSync(Buffer.concat([archive, ARCHIVE_END]));
+  const members = Array.from(files, ({ name, text }) => {
+    const data = Buffer.from(text);
+    const archive = createTar([{ name, data }], { attrs });
+    // nanotar fills up the last record of an archive.
+    return gzipSync(archive.subarray(0, BLOCK * (1 + Math.ceil(data.length / BLOCK))));
+  });
+  return Buffer.concat([...members, ARCHIVE_END]);
 }

@@ -41,7 +41,7 @@ const HOSTS = [
  * Finds names in the files of a support bundle that the cluster's objects may not have: those of deleted
  * objects in the log, and all names if no daemon answers.
  */
-export function foundNames(files: readonly BundleFile[]): NamesByKind {
+export function foundNames(files: Iterable<BundleFile>): NamesByKind {
   const found: Record<string, string[]> = {
     namespace: [],
     service: [],
@@ -51,12 +51,15 @@ export function foundNames(files: readonly BundleFile[]): NamesByKind {
   };
   const add = (kind: string, name = "") => found[kind]?.push(name);
   for (const { name: file, text } of files) {
-    if (file.endsWith("/daemon.log") || file.endsWith("/state.json")) addLogNames(text, add);
+    if (SENTENCES.some((end) => file.endsWith(end))) addLogNames(text, add);
     for (const [, kind = "", name] of text.matchAll(METRIC_LABEL)) add(kind, name);
     for (const pattern of HOSTS) for (const [, host] of text.matchAll(pattern)) add("host", host);
   }
   return found;
 }
+
+/** The files with sentences about Services and nodes. */
+const SENTENCES = ["/daemon.log", "/state.json", "/livez.json", "/fleet.json"];
 
 function addLogNames(text: string, add: (kind: string, name?: string) => void): void {
   for (const [, namespace, service, port] of text.matchAll(QUALIFIED)) {

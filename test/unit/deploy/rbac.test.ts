@@ -64,12 +64,15 @@ test("the ClusterRole is bound to the service account of the pods", () => {
   expect(manifests.find(({ kind }) => kind === "ServiceAccount")?.metadata.name).toBe("nft-proxy");
 });
 
-test("the roles of operators grant what fleet asks, and logs and commands in the pods", () => {
+test("the roles of operators grant what fleet and support-bundle ask, and logs and commands in the pods", () => {
   const roles = buildOwn({ resources: ["../operators"] });
   expect(roles.flatMap(manifestFaults)).toEqual([]);
   const [operator, nodes] = roles.map((role) => (role as unknown as V1ClusterRole).rules?.flatMap(granted));
   expect(operator).toEqual(
     expect.arrayContaining(["list /pods", "list apps/daemonsets", "get /pods/proxy", "create /pods/exec"]),
   );
-  expect(nodes).toEqual(["list /nodes"]);
+  expect(nodes).toEqual([
+    "list /nodes",
+    ...["list /services", "list discovery.k8s.io/endpointslices", "list networking.k8s.io/servicecidrs"],
+  ]);
 });
