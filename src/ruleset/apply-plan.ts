@@ -39,6 +39,7 @@ export const STEP_NAMES = [
   "values kept for intervals",
   "removed entries",
   "removed elements",
+  "chains without removed sets",
   "removed chains",
   "removed source ranges",
   "removed handover chains",
@@ -265,8 +266,17 @@ function changes(all: readonly TableDelta[], size: number, kinds: readonly Front
   const last: Step = { name: "removed chains", deltas: deletions };
   const isLarge = deltaSize(deltas).elements > size;
   if ((isLarge || deltas.some((delta) => leadsElsewhere(delta, kinds))) && deltas.every(canChangeInSteps)) {
-    const declarations = main.map(withoutElements).filter((delta) => !isEmptyDelta(delta));
-    return [{ name: "declarations", deltas: declarations }, ...elementSteps(deltas, kinds), last, lastRanges];
+    const declared = main.map(withoutElements);
+    return [
+      { name: "declarations", deltas: declared.map((delta) => withObjects(delta, isAdded)) },
+      ...elementSteps(deltas.map(withoutRemovedSets), kinds),
+      {
+        name: "chains without removed sets",
+        deltas: declared.map((delta) => withObjects(delta, (change) => !isAdded(change))),
+      },
+      last,
+      lastRanges,
+    ];
   }
   const ifBusy: readonly Step[] = [{ name: "everything at once", deltas: main }, last];
   const end: Step = { name: "removed handover chains", deltas: handoverEnd(deltas) };
@@ -305,11 +315,26 @@ function withoutRemovedRanges(deltas: readonly TableDelta[]) {
 }
 
 /**
- * Whether changes may take effect one by one: no existing chain gets other rules, which may need other
- * elements.
+ * Whether changes may take effect one by one: existing chains get no other rules, which may need other
+ * elements, unless they only stop looking into sets that are deleted. These do so last.
  */
 function canChangeInSteps({ mode, objects }: TableDelta): boolean {
-  return mode === "change" && !objects.some(({ before, after }) => before && after);
+  const changed = ofKind(objects, "chain").filter(({ before, after }) => before && after);
+  const areSetsDeleted = ofKind(objects, "set").some(({ after }) => after === undefined);
+  return mode === "change" && (changed.length === 0 || (areSetsDeleted && !changed.some(isReplacedChain)));
+}
+
+/** Elements of sets that are deleted go with their set: until then, chains look into it. */
+function withoutRemovedSets(delta: TableDelta): TableDelta {
+  const removed = namesOf(
+    delta.objects.filter(({ after }) => after === undefined),
+    "set",
+  );
+  return { ...delta, elements: delta.elements.filter(({ spec }) => !removed.has(spec.name)) };
+}
+
+function isAdded({ before }: ObjectChange): boolean {
+  return before === undefined;
 }
 
 /**
