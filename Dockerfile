@@ -16,11 +16,10 @@ COPY schemas schemas
 COPY src src
 RUN node scripts/build.mjs
 
-# Debian 13 has Node 20.19, nft 1.1.3 (the oldest whose JSON is known to support our maps), conntrack 1.4.8
-# and socat 1.8.0.
+# Debian 13 has Node 20.19, nft 1.1.3 (the oldest whose JSON is known to support our maps) and socat 1.8.0.
 FROM debian:13-slim AS root
 RUN apt-get update \
-  && apt-get install --yes --no-install-recommends nodejs nftables conntrack socat \
+  && apt-get install --yes --no-install-recommends nodejs nftables socat \
   && rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/* /var/log/*
 COPY scripts/image-files.sh /usr/local/bin/
 RUN sh /usr/local/bin/image-files.sh /image

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # get-test-programs.sh: fetches programs that some tests run. It must run before the tests, whose network
-# namespaces reach no mirror. It builds earlier versions of nft-proxy and fetches Debian's programs: nft and
-# conntrack of Debian 12 and of sid, both kinds of iptables, Prometheus, and kubectl. It does all of this at
-# the same time, because each part mostly waits for the network.
+# namespaces reach no mirror. It builds earlier versions of nft-proxy and fetches Debian's programs: nft of
+# Debian 12 and of sid, both kinds of iptables, Prometheus, and kubectl. It does all of this at the same time,
+# because each part mostly waits for the network.
 set -euo pipefail
 
 cd "${BASH_SOURCE[0]%/*}"
@@ -15,9 +15,8 @@ in_background() {
 in_background ./get-release.sh
 in_background ./get-release.sh cut-ranges
 in_background ./get-release.sh many-chains
-for program in "bookworm nftables nft" "sid nftables nft" "bookworm conntrack conntrack" \
-  "sid conntrack conntrack" "trixie iptables xtables-nft-multi" "trixie iptables xtables-legacy-multi" \
-  "trixie prometheus prometheus" "sid kubectl kubectl"; do
+for program in "bookworm nftables nft" "sid nftables nft" "trixie iptables xtables-nft-multi" \
+  "trixie iptables xtables-legacy-multi" "trixie prometheus prometheus" "sid kubectl kubectl"; do
   read -r release package name <<<"$program"
   in_background ./get-debian-program.sh "$release" "$package" "$name"
 done

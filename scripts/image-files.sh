@@ -1,14 +1,14 @@
 #!/bin/sh
 # image-files.sh DIR: copies the files of the image from the running Debian 13 system to the empty folder DIR.
-# These are node, nft, conntrack, socat, env (which starts scripts) and prlimit (which starts nft), the
-# libraries that they load, and node's own JavaScript, but no shell and no package manager.
+# These are node, nft, socat, env (which starts scripts) and prlimit (which starts nft), the libraries that
+# they load, and node's own JavaScript, but no shell and no package manager.
 # var/lib/dpkg/status.d, where vulnerability scanners look, lists the packages of these files; their copyright
 # files are copied, too.
-# Needs the packages nodejs, nftables, conntrack and socat, and root.
+# Needs the packages nodejs, nftables and socat, and root.
 set -eu
 
 dest=${1:?usage: image-files.sh DIR}
-programs="/usr/bin/env /usr/bin/prlimit /usr/bin/node /usr/sbin/nft /usr/sbin/conntrack /usr/bin/socat"
+programs="/usr/bin/env /usr/bin/prlimit /usr/bin/node /usr/sbin/nft /usr/bin/socat"
 
 mkdir -p "$dest"
 # As in Debian's merged /usr, programs and the dynamic linker can also be found by their old paths.

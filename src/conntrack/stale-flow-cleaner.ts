@@ -3,7 +3,7 @@ import { AppError, messageOf } from "../base/errors.ts";
 import { FailureLog } from "../base/failure-log.ts";
 import type { ByFamily } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
-import { EVERYWHERE, type Flow, type FlowPlace, type FlowTable } from "../kernel/conntrack.ts";
+import { EVERYWHERE, type Flow, type FlowPlace, type FlowTable, placeOfFlows } from "../kernel/conntrack.ts";
 import type { ServiceName } from "../model/ids.ts";
 import { familyOf, isLinkLocal } from "../model/ip.ts";
 import type { NodeAddresses, UdpFrontends } from "./stale-flows.ts";
@@ -63,14 +63,9 @@ export function addressSubscriber(
       ...[...before].filter((address) => known?.has(address) === false),
     ];
     // The interface of each new pod has a link-local address.
-    const places = changed.filter((address) => !isLinkLocal(address)).map(placeOfAddress);
+    const places = changed.filter((address) => !isLinkLocal(address)).map((address) => placeOfFlows(address));
     if (places.length > 0) void cleaner.clean(places);
   };
-}
-
-function placeOfAddress(address: string): FlowPlace {
-  const family = familyOf(address);
-  return family === "ip" ? { family, address } : { family };
 }
 
 /** The result of a cleaning. */
@@ -243,7 +238,7 @@ export class StaleFlowCleaner {
     };
     const isStale = frontends.judge(hosts, removed);
     const found: Flow[] = [];
-    for await (const flow of table.udpFlows(places)) {
+    for await (const flow of table.list("udp", places)) {
       if (ids?.has(flow.id) !== false && isStale(flow)) found.push(flow);
       if (found.length === MOST_FLOWS) await pass(found.splice(0));
     }

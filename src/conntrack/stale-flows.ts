@@ -1,6 +1,6 @@
 import type { ByFamily, Family } from "../base/family.ts";
 import { addToGroup, groupBy } from "../base/group-by.ts";
-import type { Flow, FlowEnd, FlowPlace } from "../kernel/conntrack.ts";
+import { type Flow, type FlowEnd, type FlowPlace, isTranslated, placeOfFlows } from "../kernel/conntrack.ts";
 import { type Endpoint, endpointsOf } from "../model/endpoint.ts";
 import type { EndpointSlice, SliceEndpoint } from "../model/endpoint-slice.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
@@ -179,18 +179,18 @@ export class UdpFrontends {
       haveServing.set(port.key, isAny);
       return isAny;
     };
-    const isStale = ({ destination, replySource }: Translation): boolean => {
-      const isTranslated =
-        replySource.address !== destination.address || replySource.port !== destination.port;
+    const isStale = (flow: Translation): boolean => {
+      const { destination, replySource } = flow;
       const frontend = this.#frontendAt(destination, hosts);
       // Without endpoints, an untranslated flow is kept: its address may now belong to a host.
-      if (frontend === undefined) return isTranslated && isIn(destination, hosts, removed, removedIntervals);
-      if (!frontend.isServed) return isTranslated;
+      if (frontend === undefined)
+        return isTranslated(flow) && isIn(destination, hosts, removed, removedIntervals);
+      if (!frontend.isServed) return isTranslated(flow);
       const { port, isInterval } = frontend;
       const isAnswered = endpointsAt(replySource.address, port).some(
         (endpoint) => replySource.port === (isInterval ? destination.port : endpoint.port),
       );
-      return !isAnswered && (isTranslated || hasServing(port));
+      return !isAnswered && (isTranslated(flow) || hasServing(port));
     };
     const known = new Map<string, boolean>();
     return ({ destination, replySource }) => {
@@ -236,9 +236,8 @@ function hasOrHadNodePorts(address: string, { serving, former }: NodeAddresses):
 /** The place of all flows to a frontend. */
 function placeOf(key: string): FlowPlace {
   const { address, port, lastPort } = parseFrontendKey(key);
-  const family = familyOf(key.split(" ", 1)[0] ?? "");
-  if (address !== undefined && family === "ip") return { family, address };
-  return lastPort === undefined ? { family, port } : { family };
+  if (address === undefined) return { family: familyOf(key.split(" ", 1)[0] ?? ""), port };
+  return placeOfFlows(address, lastPort === undefined ? port : undefined);
 }
 
 function* keysOf(service: Service, further: IntervalFrontends | undefined): Generator<string> {

@@ -8,7 +8,7 @@ import { netlinkListener, type StartNetlinkListener } from "../kernel/netlink-li
 import type { Nft } from "../kernel/nft.ts";
 import { type CostlyTable, costlyTables } from "../kernel/others-sets.ts";
 import { type ReservedPortFiles, reservedPortFiles } from "../kernel/reserved-ports.ts";
-import { endOrphans } from "../kernel/stream-lines.ts";
+import { endOrphans } from "../kernel/running-programs.ts";
 import { systemClock } from "../kernel/system-clock.ts";
 import { type HostView, readHostView } from "../sync/node-context.ts";
 import { compactHeap } from "./heap-keeper.ts";

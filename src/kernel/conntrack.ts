@@ -8,26 +8,31 @@ import { expiryRequest, type FlowPlace, flowsRequest, generationRequest } from "
 import { NetlinkRequests } from "./netlink-requests.ts";
 import { answerReader } from "./netlink-tables.ts";
 
-export type { Flow, FlowEnd } from "../netlink/flow.ts";
+export { type Flow, type FlowEnd, isTranslated } from "../netlink/flow.ts";
 export type { FlowPlace } from "../netlink/requests.ts";
 
 /** The kernel's conntrack table. */
 export interface FlowTable {
   /**
-   * Yields the UDP flows to some places.
+   * Yields the flows of a protocol to some places; with undefined, those of TCP, UDP and SCTP to places
+   * without ports.
    * @throws AppError HOST if the table cannot be listed
    */
-  udpFlows(places: readonly FlowPlace[]): AsyncIterable<Flow>;
-  /**
-   * Yields every TCP connection of both families whose SYN is unanswered.
-   * @throws AppError HOST if the table cannot be listed
-   */
-  unansweredConnections(): AsyncIterable<Flow>;
+  list(protocol: Flow["protocol"] | undefined, places: readonly FlowPlace[]): AsyncIterable<Flow>;
   /**
    * Makes flows expire now, any number of them. One that has already ended is no error.
    * @throws AppError HOST if the kernel refuses it
    */
   expireFlows(flows: readonly Flow[]): Promise<void>;
+}
+
+/**
+ * Returns the smallest place with all flows to an address, or, for one protocol, to an address and port.
+ */
+export function placeOfFlows(address: string, port?: number): FlowPlace {
+  const family = familyOf(address);
+  if (family === "ip") return { family, address };
+  return port === undefined ? { family } : { family, port };
 }
 
 /** All flows. */
@@ -51,24 +56,18 @@ export function conntrackTable(clock: Clock, socat?: string): FlowTable {
   // Flows are expired while others are being listed.
   const listing = new NetlinkRequests(clock, socat, undefined, IDLE);
   const expiring = new NetlinkRequests(clock, socat, undefined, IDLE);
-  async function* list(protocol: Flow["protocol"], places: readonly FlowPlace[]) {
-    for (const place of places) {
-      const request = flowsRequest(protocol, place, endianness());
-      for await (const messages of listing.ask(request, answerReader())) {
-        for (const message of messages) {
-          if (message.kind === "error") throw refused(message.errno);
-          if (message.kind === "malformed") throw new AppError("HOST", `cannot read: ${message.reason}`);
-          if (message.kind === "flow" && message.listed !== undefined) yield message.listed;
+  return {
+    async *list(protocol, places) {
+      for (const place of places) {
+        const request = flowsRequest(protocol, place, endianness());
+        for await (const messages of listing.ask(request, answerReader())) {
+          for (const message of messages) {
+            if (message.kind === "error") throw refused(message.errno);
+            if (message.kind === "malformed") throw new AppError("HOST", `cannot read: ${message.reason}`);
+            if (message.kind === "flow" && message.flow !== undefined) yield message.flow;
+          }
         }
       }
-    }
-  }
-  return {
-    async *udpFlows(places) {
-      for await (const { flow } of list("udp", places)) yield flow;
-    },
-    async *unansweredConnections() {
-      for await (const { flow, isUnanswered } of list("tcp", EVERYWHERE)) if (isUnanswered) yield flow;
     },
     async expireFlows(flows) {
       // Unlike the errors of requests, the answer about the generation can only be the last one.

@@ -2,7 +2,7 @@ import type { Clock, Timer } from "../base/clock.ts";
 import { AppError } from "../base/errors.ts";
 import { type Notifications, openSocket, socketFailure } from "./netlink-socket.ts";
 import type { ProgramEnd } from "./process.ts";
-import type { OpenProgram } from "./stream-lines.ts";
+import type { OpenProgram } from "./running-programs.ts";
 
 /** Interval between pings, milliseconds. */
 const PING_INTERVAL = 10_000;
@@ -132,7 +132,8 @@ export class NetlinkEvents {
   #expectPong(): void {
     const { clock, socat = "socat" } = this.#parts;
     if (this.#isAlive) this.#timer = clock.after(PING_INTERVAL - PONG_TIMEOUT, () => this.#ping());
-    else this.#end(new AppError("HOST", `${socat}, which reads nftables, did not answer within 5 s`));
+    else
+      this.#end(new AppError("HOST", `${socat}, which reads the kernel's tables, did not answer within 5 s`));
   }
 
   #end(reason: unknown): void {

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from "../base/clock.ts";
 import { AppError } from "../base/errors.ts";
 import { openSocket, socketFailure } from "./netlink-socket.ts";
-import type { OpenProgram } from "./stream-lines.ts";
+import type { OpenProgram } from "./running-programs.ts";
 
 /**
  * Maximum wait for the next part of an answer, milliseconds. socat starts in 10 ms, and the kernel fills a
@@ -18,9 +18,9 @@ export interface AnswerReader<Message> {
 }
 
 /**
- * Sends requests about nftables in this network namespace to the kernel. Opens the socket for the first
- * request and keeps it until {@link NetlinkRequests.close}, or for a time without requests: 20 small dumps
- * take 12 to 22 ms with one socket, and 160 to 220 ms with a socat for each.
+ * Sends requests about the nftables and the conntrack table of this network namespace to the kernel. Opens
+ * the socket for the first request and keeps it until {@link NetlinkRequests.close}, or for a time without
+ * requests: 20 small dumps take 12 to 22 ms with one socket, and 160 to 220 ms with a socat for each.
  */
 export class NetlinkRequests {
   readonly #clock: Clock;
@@ -114,7 +114,10 @@ export class NetlinkRequests {
     let timer: Timer = clock.after(this.#timeoutMs, () => {
       // If this process was busy, its timers fire before messages that have already arrived are read.
       timer = clock.after(0, () => {
-        late = new AppError("HOST", `cannot read nftables: no answer within ${this.#timeoutMs / 1000} s`);
+        late = new AppError(
+          "HOST",
+          `cannot read the kernel's tables: no answer within ${this.#timeoutMs / 1000} s`,
+        );
         program.kill();
       });
     });

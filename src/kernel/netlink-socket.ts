@@ -1,6 +1,6 @@
 import { AppError } from "../base/errors.ts";
 import type { ProgramEnd } from "./process.ts";
-import { type OpenProgram, openProgram } from "./stream-lines.ts";
+import { type OpenProgram, openProgram } from "./running-programs.ts";
 
 const SOCAT = "socat";
 
@@ -69,7 +69,7 @@ export function socketFailure(
   { startError, stderr, exitCode, signal }: ProgramEnd,
 ): AppError {
   if (startError !== undefined) {
-    const hint = "install the package socat, through which nft-proxy reads nftables";
+    const hint = "install the package socat, through which nft-proxy reads the kernel's tables";
     return new AppError("HOST", `cannot start ${path} (${startError})`, { hint });
   }
   const evidence = { stderr: stderr.trim() };
@@ -79,7 +79,7 @@ export function socketFailure(
     return new AppError("HOST", "lost notifications of nftables: the kernel's buffer was full", { evidence });
   }
   const reason = signal === undefined ? `exit code ${exitCode}` : `ended by ${signal}`;
-  return new AppError("HOST", `${path}, which reads nftables, ended: ${stderr.trim() || reason}`, {
+  return new AppError("HOST", `${path}, which reads the kernel's tables, ended: ${stderr.trim() || reason}`, {
     evidence,
   });
 }

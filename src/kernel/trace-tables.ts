@@ -7,7 +7,7 @@ import { removalTransaction } from "../nft/transaction.ts";
 import type { HostFiles } from "./host.ts";
 import type { Nft } from "./nft.ts";
 import { tableNames } from "./nft-listings.ts";
-import { endOrphans } from "./stream-lines.ts";
+import { endOrphans } from "./running-programs.ts";
 
 /**
  * Set in the table of a trace that enables it: protocols, which the kernel removes when the time of the trace

@@ -8,14 +8,23 @@ export interface FlowEnd {
   readonly port: number;
 }
 
-/** A UDP flow or a TCP connection in the kernel's conntrack table. */
+/** An entry of the kernel's conntrack table: a UDP flow, or a connection of TCP or SCTP. */
 export interface Flow {
-  readonly protocol: "tcp" | "udp";
+  readonly protocol: keyof typeof FLOW_PROTOCOLS;
   readonly client: FlowEnd;
   /** The address that the client sent to. */
   readonly destination: FlowEnd;
   /** The server that answers: the destination, unless it was translated. */
   readonly replySource: FlowEnd;
+  /** The address that the server answers to: the client, unless it was translated. */
+  readonly replyDestination: FlowEnd;
+  /**
+   * State in lower case (`established`, `time_wait`); for UDP `unreplied`, `replied` or `assured`;
+   * `offloaded` while a flow table forwards the packets.
+   */
+  readonly state: string;
+  /** Seconds until the kernel deletes the entry if no packet arrives; undefined while offloaded. */
+  readonly remaining: number | undefined;
   /**
    * The kernel's number of the entry. A flow that was deleted and created again nearly always has another
    * number.
@@ -23,23 +32,46 @@ export interface Flow {
   readonly id: number;
   /** The conntrack zone; undefined for the default one. */
   readonly zone: number | undefined;
+  readonly mark: number;
+  /** What the client sent and received; undefined unless nf_conntrack_acct is on. */
+  readonly sent: FlowCounts | undefined;
+  readonly received: FlowCounts | undefined;
+  /** When it began, milliseconds since 1970; undefined unless nf_conntrack_timestamp is on. */
+  readonly startedAt: number | undefined;
 }
 
-/** A flow and its state. */
-export interface ListedFlow {
-  readonly flow: Flow;
-  /** Whether it is a TCP connection whose SYN is unanswered. */
-  readonly isUnanswered: boolean;
+/** The traffic of a flow in one direction. */
+export interface FlowCounts {
+  readonly packets: number;
+  readonly bytes: number;
 }
 
-export const FLOW_PROTOCOLS = { tcp: 6, udp: 17 } as const;
+/** Whether the destination was translated. */
+export function isTranslated({
+  destination,
+  replySource,
+}: Pick<Flow, "destination" | "replySource">): boolean {
+  return replySource.address !== destination.address || replySource.port !== destination.port;
+}
+
+export const FLOW_PROTOCOLS = { tcp: 6, udp: 17, sctp: 132 } as const;
+
+const PROTOCOLS_BY_NUMBER: ReadonlyMap<number, Flow["protocol"]> = new Map(
+  Object.entries(FLOW_PROTOCOLS).map(([name, number]) => [number, name as Flow["protocol"]]),
+);
 
 // Numbers of linux/netfilter/nfnetlink_conntrack.h. Others are ignored: newer kernels have more.
 const ORIGINAL = 1;
 const REPLY = 2;
+const STATUS = 3;
 const STATE = 4;
+const TIMEOUT = 7;
+const MARK = 8;
+const ORIGINAL_COUNTS = 9;
+const REPLY_COUNTS = 10;
 const ID = 12;
 const ZONE = 18;
+const TIMES = 20;
 
 const TUPLE_ADDRESSES = 1;
 const TUPLE_PROTOCOL = 2;
@@ -47,16 +79,35 @@ const SOURCES: ReadonlySet<number> = new Set([1, 3]);
 const PROTOCOL_NUMBER = 1;
 const SOURCE_PORT = 2;
 const DESTINATION_PORT = 3;
-const STATE_TCP = 1;
-const TCP_STATE = 1;
-const SYN_SENT = 1;
+const COUNTED_PACKETS = 1;
+const COUNTED_BYTES = 2;
+const START = 1;
+
+/** Their states by number (enum tcp_conntrack and sctp_conntrack of linux/netfilter). */
+const TCP_STATES =
+  "none syn_sent syn_recv established fin_wait close_wait last_ack time_wait close syn_sent2".split(" ");
+const SCTP_STATES = [
+  ..."none closed cookie_wait cookie_echoed established shutdown_sent shutdown_recd shutdown_ack_sent".split(
+    " ",
+  ),
+  ..."heartbeat_sent heartbeat_acked".split(" "),
+];
+/** The attributes of protocols with states. */
+const STATES: ReadonlyMap<number, readonly string[]> = new Map([
+  [1, TCP_STATES],
+  [3, SCTP_STATES],
+]);
+const STATE_NUMBER = 1;
+
+// Bits of the status (enum ip_conntrack_status of linux/netfilter/nf_conntrack_common.h).
+const SEEN_REPLY = 1 << 1;
+const ASSURED = 1 << 2;
+const OFFLOADED = (1 << 14) | (1 << 15);
 
 interface Tuple {
   protocol: number;
-  source: string;
-  destination: string;
-  sourcePort: number;
-  destinationPort: number;
+  readonly source: { address: string; port: number };
+  readonly destination: { address: string; port: number };
 }
 
 /**
@@ -69,31 +120,51 @@ export function readFlow(
   limit: number,
   family: Family,
   endianness: Endianness,
-): ListedFlow | undefined {
+): Flow | undefined {
   let original: Tuple | undefined;
   let reply: Tuple | undefined;
-  let id = 0;
-  let zone: number | undefined;
-  let isUnanswered = false;
+  let status = 0;
+  let state: string | undefined;
+  let [remaining, zone, startedAt]: (number | undefined)[] = [];
+  let [id, mark] = [0, 0];
+  let [sent, received]: (FlowCounts | undefined)[] = [];
   eachAttribute(view, from, limit, (type, at, end) => {
     if (type === ORIGINAL) original = readTuple(view, at, end, family, endianness);
     else if (type === REPLY) reply = readTuple(view, at, end, family, endianness);
+    else if (type === STATUS) status = view.number32(at, end);
+    else if (type === STATE) state = readState(view, at, end);
+    else if (type === TIMEOUT) remaining = view.number32(at, end);
+    else if (type === MARK) mark = view.number32(at, end);
+    else if (type === ORIGINAL_COUNTS) sent = readCounts(view, at, end);
+    else if (type === REPLY_COUNTS) received = readCounts(view, at, end);
     else if (type === ID) id = view.number32(at, end);
     else if (type === ZONE) zone = view.number16(at, end);
-    else if (type === STATE) isUnanswered = isSynSent(view, at, end);
+    else if (type === TIMES) startedAt = readStart(view, at, end);
   });
   if (original === undefined || reply === undefined) throw new MalformedMessage("flow without addresses");
-  const protocol = original.protocol === FLOW_PROTOCOLS.tcp ? "tcp" : "udp";
-  if (original.protocol !== FLOW_PROTOCOLS[protocol]) return undefined;
-  const flow = {
+  const protocol = PROTOCOLS_BY_NUMBER.get(original.protocol);
+  if (protocol === undefined) return undefined;
+  return {
     protocol,
-    client: { address: original.source, port: original.sourcePort },
-    destination: { address: original.destination, port: original.destinationPort },
-    replySource: { address: reply.source, port: reply.sourcePort },
+    client: original.source,
+    destination: original.destination,
+    replySource: reply.source,
+    replyDestination: reply.destination,
+    state: state ?? stateOf(status),
+    remaining,
     id,
     zone,
-  } as const;
-  return { flow, isUnanswered };
+    mark,
+    sent,
+    received,
+    startedAt,
+  };
+}
+
+function stateOf(status: number): string {
+  if ((status & OFFLOADED) !== 0) return "offloaded";
+  if ((status & ASSURED) !== 0) return "assured";
+  return (status & SEEN_REPLY) === 0 ? "unreplied" : "replied";
 }
 
 function readTuple(
@@ -103,33 +174,55 @@ function readTuple(
   family: Family,
   endianness: Endianness,
 ): Tuple {
-  const tuple = { protocol: 0, source: "", destination: "", sourcePort: 0, destinationPort: 0 };
+  const tuple: Tuple = {
+    protocol: 0,
+    source: { address: "", port: 0 },
+    destination: { address: "", port: 0 },
+  };
   const types = [family === "ip" ? "ipv4_addr" : "ipv6_addr"] as const;
   eachAttribute(view, view.content(from), limit, (part, start, until) => {
     eachAttribute(view, view.content(start), until, (type, at, end) => {
       if (part === TUPLE_ADDRESSES) {
         const text = decodedParts(types, view.latin1(at, end), endianness);
         if (text === undefined) throw new MalformedMessage("address of another family");
-        tuple[SOURCES.has(type) ? "source" : "destination"] = text;
+        tuple[SOURCES.has(type) ? "source" : "destination"].address = text;
       } else if (part === TUPLE_PROTOCOL) {
         if (type === PROTOCOL_NUMBER) tuple.protocol = view.number8(at, end);
-        else if (type === SOURCE_PORT) tuple.sourcePort = view.number16(at, end);
-        else if (type === DESTINATION_PORT) tuple.destinationPort = view.number16(at, end);
+        else if (type === SOURCE_PORT) tuple.source.port = view.number16(at, end);
+        else if (type === DESTINATION_PORT) tuple.destination.port = view.number16(at, end);
       }
     });
   });
   return tuple;
 }
 
-function isSynSent(view: AttributeView, from: number, limit: number): boolean {
-  let isFound = false;
+function readState(view: AttributeView, from: number, limit: number): string | undefined {
+  let state: string | undefined;
   eachAttribute(view, view.content(from), limit, (protocol, start, until) => {
-    if (protocol !== STATE_TCP) return;
+    const names = STATES.get(protocol);
+    if (names === undefined) return;
     eachAttribute(view, view.content(start), until, (type, at, end) => {
-      if (type === TCP_STATE) isFound = view.number8(at, end) === SYN_SENT;
+      if (type === STATE_NUMBER) state = names[view.number8(at, end)];
     });
   });
-  return isFound;
+  return state;
+}
+
+function readCounts(view: AttributeView, from: number, limit: number): FlowCounts {
+  const counts = { packets: 0, bytes: 0 };
+  eachAttribute(view, view.content(from), limit, (type, at, end) => {
+    if (type === COUNTED_PACKETS) counts.packets = view.number64(at, end);
+    else if (type === COUNTED_BYTES) counts.bytes = view.number64(at, end);
+  });
+  return counts;
+}
+
+function readStart(view: AttributeView, from: number, limit: number): number | undefined {
+  let startedAt: number | undefined;
+  eachAttribute(view, view.content(from), limit, (type, at, end) => {
+    if (type === START) startedAt = view.number64(at, end) / 1e6;
+  });
+  return startedAt;
 }
 
 function eachAttribute(

@@ -1,6 +1,6 @@
 import type { Family } from "../base/family.ts";
 import { AttributeView, type Endianness, MalformedMessage, padded } from "./attributes.ts";
-import { type ListedFlow, readFlow } from "./flow.ts";
+import { type Flow, readFlow } from "./flow.ts";
 import { type RawElement, readRawElements } from "./raw-element.ts";
 
 /**
@@ -40,7 +40,7 @@ export type NetlinkMessage =
       readonly program: string;
     }
   /** An entry of the conntrack table; undefined for protocols that we do not use. */
-  | { readonly kind: "flow"; readonly listed: ListedFlow | undefined }
+  | { readonly kind: "flow"; readonly flow: Flow | undefined }
   /** A change of the host's network interfaces or their addresses. */
   | { readonly kind: "host" }
   /** The end of a dump. */
@@ -194,8 +194,7 @@ function readMessage(
     if (end - at < HEADER + NETFILTER_HEADER) throw new MalformedMessage("header cut off");
     const from = at + HEADER + NETFILTER_HEADER;
     const family = FAMILY_NUMBERS[view.byte(at + HEADER)];
-    if (type === FLOW)
-      return { kind: "flow", listed: family && readFlow(view, from, end, family, endianness) };
+    if (type === FLOW) return { kind: "flow", flow: family && readFlow(view, from, end, family, endianness) };
     const [kind, op] = TYPES.get(type & 0xff) ?? [];
     if (kind === undefined || op === undefined) return { kind: "other" };
     const portId = view.host32(at + 12);

@@ -137,17 +137,18 @@ export type FlowPlace =
   | { readonly family: Family; readonly address?: never; readonly port?: number };
 
 /**
- * A request for the flows of a protocol in the conntrack table. The answer is `flow` messages and `done`. The
- * kernel passes over the others itself: reading those to one address takes 20 ms beside 120,000 others, and
- * reading all 400 ms.
+ * A request for flows in the conntrack table. The answer is `flow` messages and `done`. The kernel passes
+ * over the others itself: reading those to one address takes 20 ms beside 120,000 others, and reading all
+ * 400 ms.
+ * @param protocol all if undefined; a place with a port needs one
  */
 export function flowsRequest(
-  protocol: Flow["protocol"],
+  protocol: Flow["protocol"] | undefined,
   { family, address, port }: FlowPlace,
   endianness: Endianness,
 ): Buffer {
   const flags =
-    BY_PROTOCOL |
+    (protocol === undefined ? 0 : BY_PROTOCOL) |
     (address === undefined ? 0 : BY_DESTINATION) |
     (port === undefined ? 0 : BY_DESTINATION_PORT);
   const compared = Buffer.alloc(4);
@@ -182,7 +183,7 @@ interface EndParts {
 
 function tupleAttribute(
   family: Family,
-  protocol: Flow["protocol"],
+  protocol: Flow["protocol"] | undefined,
   source: EndParts,
   destination: EndParts,
   endianness: Endianness,
@@ -195,15 +196,15 @@ function tupleAttribute(
   const port = (type: number, number: number | undefined) =>
     number === undefined ? [] : [attribute(type, [bigEndian16(number)], endianness)];
   const addresses = [...address(0, source.address), ...address(1, destination.address)];
+  const numbers = protocol === undefined ? [] : [FLOW_PROTOCOLS[protocol]];
   const ofProtocol = [
-    attribute(PROTOCOL_NUMBER, [Buffer.from([FLOW_PROTOCOLS[protocol]])], endianness),
+    ...numbers.map((number) => attribute(PROTOCOL_NUMBER, [Buffer.from([number])], endianness)),
     ...port(SOURCE_PORT, source.port),
     ...port(DESTINATION_PORT, destination.port),
   ];
-  const parts = [
-    ...(addresses.length === 0 ? [] : [attribute(TUPLE_ADDRESSES | NESTED, addresses, endianness)]),
-    attribute(TUPLE_PROTOCOL | NESTED, ofProtocol, endianness),
-  ];
+  const nested = (type: number, list: readonly Buffer[]) =>
+    list.length === 0 ? [] : [attribute(type | NESTED, list, endianness)];
+  const parts = [...nested(TUPLE_ADDRESSES, addresses), ...nested(TUPLE_PROTOCOL, ofProtocol)];
   return attribute(FLOW_ORIGINAL | NESTED, parts, endianness);
 }
 

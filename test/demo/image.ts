@@ -42,7 +42,6 @@ const hasTables = async () => (await pod.exec(["nft", "list", "tables"])).stdout
 
 await show("node", "--version");
 await show("nft", "--version");
-await show("conntrack", "--version");
 await show("socat", "-V");
 await show("node", "--eval", "require('fs').writeFileSync('/here', '')");
 const { all: initOutput, exitCode: initCode } = await pod.init();

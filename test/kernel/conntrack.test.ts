@@ -17,6 +17,7 @@ const families = [
   { family: "ip6", type: "udp6", vip: "fd00:96::10", a: "fd00:11::1", b: "fd00:12::1" },
 ] as const;
 
+const SYSCTL = "/proc/sys/net/netfilter/";
 const sockets: Socket[] = [];
 
 function bind(type: "udp4" | "udp6", address: string | undefined, port: number): Promise<Socket> {
@@ -176,6 +177,14 @@ test("stale UDP flows cause one warning and no failure without socat", async () 
   ]);
 });
 
+/** Adds entries to the conntrack table, by lines of arguments for conntrack. */
+function load(lines: readonly string[]): void {
+  const file = join(tmpdir(), `flows-${process.pid}`);
+  writeFileSync(file, lines.join(""));
+  execaSync("conntrack", ["--load-file", file]);
+  rmSync(file);
+}
+
 describe("the conntrack table by netlink", () => {
   const [{ vip }, { vip: vip6 }] = families;
   const table = conntrackTable(systemClock);
@@ -185,14 +194,11 @@ describe("the conntrack table by netlink", () => {
       const ports = `--sport ${9 + 2 * index} --dport 53`;
       return `-I -p udp -s ${from} -d ${to} ${ports} -t 300 ${more.join(" ")}\n`;
     });
-    const file = join(tmpdir(), `flows-${process.pid}`);
-    writeFileSync(file, lines.join(""));
-    execaSync("conntrack", ["--load-file", file]);
-    rmSync(file);
+    load(lines);
   };
   const listed = async (...places: readonly FlowPlace[]) => {
     const flows: Flow[] = [];
-    for await (const flow of table.udpFlows(places)) flows.push(flow);
+    for await (const flow of table.list("udp", places)) flows.push(flow);
     return flows;
   };
 
@@ -209,6 +215,42 @@ describe("the conntrack table by netlink", () => {
     expect(flows.map(({ id }) => String(id >>> 0)).sort()).toEqual(
       [...flowIds(vip), ...flowIds(vip6)].sort(),
     );
+  });
+
+  test("has the protocol, state, timeout and mark of each flow, and what it counts", async () => {
+    for (const name of ["acct", "timestamp"]) writeFileSync(`${SYSCTL}nf_conntrack_${name}`, "1");
+    const entry = (protocol: string, port: number, more = "") =>
+      `-I -p ${protocol} -s 192.0.2.9 -d ${vip} -r 10.244.1.5 -q 192.0.2.1 --sport ${port} --dport 80 ` +
+      `--reply-port-src 8080 --reply-port-dst ${port} -t 300 ${more}\n`;
+    load([
+      entry("tcp", 9, "--state TIME_WAIT -u SEEN_REPLY,ASSURED -m 7"),
+      entry("sctp", 9, "--state SHUTDOWN_SENT --orig-vtag 1 --reply-vtag 2"),
+      entry("udp", 9),
+      entry("udp", 11, "-u SEEN_REPLY"),
+      entry("udp", 13, "-u SEEN_REPLY,ASSURED"),
+      "-I -p icmp -s 192.0.2.9 -d 192.0.2.1 -r 192.0.2.1 -q 192.0.2.9 --icmp-type 8 --icmp-code 0 --icmp-id 1 -t 300\n",
+    ]);
+    const flows: Flow[] = [];
+    for await (const flow of table.list(undefined, EVERYWHERE)) flows.push(flow);
+    expect(flows.map(({ protocol, state }) => `${protocol} ${state}`).sort()).toEqual([
+      "sctp shutdown_sent",
+      "tcp time_wait",
+      "udp assured",
+      "udp replied",
+      "udp unreplied",
+    ]);
+    const [tcp] = flows.filter(({ protocol }) => protocol === "tcp");
+    expect(tcp).toMatchObject({
+      client: { address: "192.0.2.9", port: 9 },
+      destination: { address: vip, port: 80 },
+      replySource: { address: "10.244.1.5", port: 8080 },
+      replyDestination: { address: "192.0.2.1", port: 9 },
+      mark: 7,
+      sent: { packets: 0, bytes: 0 },
+      received: { packets: 0, bytes: 0 },
+    });
+    expect(tcp?.remaining).toBeGreaterThan(200);
+    expect(Math.abs(Date.now() - (tcp?.startedAt ?? 0))).toBeLessThan(60_000);
   });
 
   test("is filtered in the kernel, by address and by port", async () => {

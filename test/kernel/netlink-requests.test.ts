@@ -141,7 +141,7 @@ describe("NetlinkRequests", () => {
     const late = count(SMALL);
     const told = expect(late).rejects.toMatchObject({
       code: "HOST",
-      message: "cannot read nftables: no answer within 2 s",
+      message: "cannot read the kernel's tables: no answer within 2 s",
     });
     await expect.poll(() => clock.timers).toBe(1);
     clock.advance(2000);

@@ -1,6 +1,27 @@
 import type { Flow, FlowPlace, FlowTable } from "../../src/kernel/conntrack.ts";
 import { familyOf } from "../../src/model/ip.ts";
 
+/** Returns a TCP connection from a client to a ClusterIP and its endpoint. */
+export function flow(options: Partial<Flow>): Flow {
+  const client = { address: "10.244.1.9", port: 20002 };
+  return {
+    protocol: "tcp",
+    state: "established",
+    client,
+    destination: { address: "10.96.0.10", port: 80 },
+    replySource: { address: "10.244.1.5", port: 8080 },
+    replyDestination: client,
+    remaining: 86_390,
+    id: 1,
+    zone: undefined,
+    mark: 0,
+    sent: undefined,
+    received: undefined,
+    startedAt: undefined,
+    ...options,
+  };
+}
+
 /** A fake table of flows. */
 export class FakeFlowTable implements FlowTable {
   flows: readonly Flow[] = [];
@@ -14,16 +35,14 @@ export class FakeFlowTable implements FlowTable {
   /** Called before a listing ends. */
   whileListed: () => void = () => {};
 
-  async *udpFlows(places: readonly FlowPlace[]): AsyncIterable<Flow> {
+  async *list(protocol: Flow["protocol"] | undefined, places: readonly FlowPlace[]): AsyncIterable<Flow> {
     this.listings += 1;
     this.places = places;
     if (this.error !== undefined) throw this.error;
-    yield* this.flows.filter((flow) => places.some((place) => isAt(place, flow)));
+    yield* this.flows.filter(
+      (one) => one.protocol === (protocol ?? one.protocol) && places.some((place) => isAt(place, one)),
+    );
     this.whileListed();
-  }
-
-  async *unansweredConnections(): AsyncIterable<Flow> {
-    yield* this.flows.filter(({ protocol }) => protocol === "tcp");
   }
 
   async expireFlows(flows: readonly Flow[]): Promise<void> {

@@ -1,4 +1,5 @@
 import type { HostSystem } from "../../src/daemon/host-system.ts";
+import { FakeFlowTable } from "./fake-flow-table.ts";
 import { FakeHostFiles } from "./fake-host-files.ts";
 import { FakeReservedPorts } from "./fake-reserved-ports.ts";
 
@@ -8,11 +9,7 @@ import { FakeReservedPorts } from "./fake-reserved-ports.ts";
  */
 export function idleHost(): Omit<HostSystem, "clock" | "readHost"> {
   return {
-    flows: {
-      udpFlows: async function* () {},
-      unansweredConnections: async function* () {},
-      expireFlows: async () => {},
-    },
+    flows: new FakeFlowTable(),
     conntrack: { entries: async () => undefined, capacity: async () => undefined },
     memory: { own: () => 0, container: async () => undefined, programs: async () => [] },
     files: new FakeHostFiles({}),

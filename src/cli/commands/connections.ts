@@ -9,13 +9,15 @@ import {
   type EndpointConnections,
   type ServicePortConnections,
 } from "../../inspect/connections/connection-counter.ts";
+import { conntrackTimeouts } from "../../inspect/connections/idleness.ts";
 import { isNamed } from "../../inspect/explain/query.ts";
 import { portSpecText } from "../../inspect/explain/words.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
+import { conntrackTable, EVERYWHERE, isTranslated } from "../../kernel/conntrack.ts";
 import { hostFiles } from "../../kernel/host.ts";
-import { conntrackTimeouts, translatedConnections } from "../../kernel/tracked-connections.ts";
-import { canonicalAddress } from "../../model/ip.ts";
+import { systemClock } from "../../kernel/system-clock.ts";
+import { canonicalAddress, familyOf } from "../../model/ip.ts";
 import { outputFormat, serviceArgument, unservedService } from "../argument-values.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
 import { diagnosticText } from "../notices.ts";
@@ -42,7 +44,11 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
     isWanted: (port) => service === undefined || isNamed(port, service),
   });
   progress.step("reading the connections");
-  for await (const connection of translatedConnections(client)) counter.add(connection);
+  const places = client === undefined ? EVERYWHERE : [{ family: familyOf(client) }];
+  for await (const flow of conntrackTable(systemClock).list(undefined, places)) {
+    const isWanted = client === undefined || flow.client.address === client;
+    if (isWanted && isTranslated(flow)) counter.add(flow);
+  }
   const report = counter.report();
   return {
     exitCode: EXIT.ok,

@@ -16,10 +16,11 @@ import type { PacketStory } from "../../inspect/trace/packet-story.ts";
 import { tracePackets } from "../../inspect/trace/trace-packets.ts";
 import { selectedPackets, type TraceQuery } from "../../inspect/trace/trace-rules.ts";
 import { allLocalAddresses } from "../../kernel/addresses.ts";
+import { conntrackTable } from "../../kernel/conntrack.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { NftProgram } from "../../kernel/nft.ts";
 import { routingRefusal } from "../../kernel/routes.ts";
-import { translatedConnections } from "../../kernel/tracked-connections.ts";
+import { systemClock } from "../../kernel/system-clock.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { outputFormat, serviceArgument, unservedService } from "../argument-values.ts";
 import { type Argv, textArgument } from "../command.ts";
@@ -75,9 +76,10 @@ function omittedNotices(omitted: number): string[] {
 type Namer = (story: PacketStory) => Promise<NamedStory>;
 
 function namerOf(name: ReturnType<typeof storyNamer>, nodeAddresses: ReadonlySet<string>): Namer {
+  const table = conntrackTable(systemClock);
   return async (story) => {
     const { packet, last = packet, end } = story;
-    const endpoint = await resetEndpoint(story, translatedConnections);
+    const endpoint = await resetEndpoint(story, table);
     const isStopped = end.kind === "stopped" && end.after !== undefined;
     return name(
       story,

@@ -2,7 +2,7 @@ import type { Clock } from "../../base/clock.ts";
 import { messageOf } from "../../base/errors.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import type { Logger } from "../../base/logger.ts";
-import type { Flow, FlowTable } from "../../kernel/conntrack.ts";
+import { EVERYWHERE, type Flow, type FlowTable } from "../../kernel/conntrack.ts";
 import { joinParts } from "../../nft/elements.ts";
 
 /** An endpoint that does not answer, as `address . port`. */
@@ -61,9 +61,9 @@ export async function releaseUnanswered(table: FlowTable, endpoints: readonly Si
 
 async function unansweredBy(table: FlowTable, targets: ReadonlySet<string>): Promise<Flow[]> {
   const found: Flow[] = [];
-  for await (const flow of table.unansweredConnections()) {
+  for await (const flow of table.list("tcp", EVERYWHERE)) {
     const { address, port } = flow.replySource;
-    if (targets.has(joinParts(address, port))) found.push(flow);
+    if (flow.state === "syn_sent" && targets.has(joinParts(address, port))) found.push(flow);
   }
   return found;
 }

@@ -1,12 +1,7 @@
 import type { Family } from "../../base/family.ts";
 import { sortedEntries } from "../../base/first-sorted.ts";
 import { groupBy } from "../../base/group-by.ts";
-import type { FlowEnd } from "../../kernel/conntrack.ts";
-import {
-  type ConntrackTimeouts,
-  idleness,
-  type TrackedConnection,
-} from "../../kernel/tracked-connections.ts";
+import type { Flow, FlowEnd } from "../../kernel/conntrack.ts";
 import { type Endpoint, endpointsOf } from "../../model/endpoint.ts";
 import type { Protocol, ServiceName, ServicePortKey } from "../../model/ids.ts";
 import { compareAddresses, familyOf } from "../../model/ip.ts";
@@ -14,6 +9,7 @@ import type { ObjectCache } from "../../model/object-cache.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { joinParts } from "../../nft/elements.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import { type ConntrackTimeouts, idleness } from "./idleness.ts";
 
 /**
  * Maximum number of clients, and of vanished endpoints, to count separately: memory must not grow with the
@@ -50,7 +46,7 @@ class EndpointCount {
     this.end = end;
   }
 
-  add({ state }: TrackedConnection, idle: ReturnType<typeof idleness>): void {
+  add({ state }: Flow, idle: ReturnType<typeof idleness>): void {
     this.connections += 1;
     this.states.set(state, (this.states.get(state) ?? 0) + 1);
     if (idle === undefined) return;
@@ -83,7 +79,7 @@ export class ConnectionCounter {
     this.#filter = filter;
   }
 
-  add(connection: TrackedConnection): void {
+  add(connection: Flow): void {
     const attributed = this.#attribution.of(connection);
     if (attributed === undefined) {
       this.#unmanaged += 1;
@@ -109,8 +105,7 @@ export class ConnectionCounter {
     const key = endpoint ?? this.#vanishedKey(port, end);
     const known = this.#counts.get(key);
     if (known !== undefined) return known;
-    const kept = { address: copied(end.address), port: end.port };
-    const count = new EndpointCount(attributed, key === port ? undefined : kept);
+    const count = new EndpointCount(attributed, key === port ? undefined : end);
     this.#counts.set(key, count);
     return count;
   }
@@ -128,13 +123,8 @@ export class ConnectionCounter {
     const known = clients.get(address);
     if (known === undefined && this.#clients >= MOST_CLIENTS) return;
     if (known === undefined) this.#clients += 1;
-    clients.set(known === undefined ? copied(address) : address, (known ?? 0) + 1);
+    clients.set(address, (known ?? 0) + 1);
   }
-}
-
-/** Copies a text: V8's substrings are views, which would keep the whole chunk of output in memory. */
-function copied(text: string): string {
-  return Buffer.from(text, "latin1").toString("latin1");
 }
 
 function servicePortConnections(port: ServicePort, counts: readonly EndpointCount[]): ServicePortConnections {
@@ -266,7 +256,7 @@ export class ConnectionAttribution {
   }
 
   /** The Service port and endpoint of a connection; undefined if no Service has its destination. */
-  of({ protocol, destination, replySource }: TrackedConnection): AttributedConnection | undefined {
+  of({ protocol, destination, replySource }: Flow): AttributedConnection | undefined {
     const { address } = destination;
     const state = this.#state.families[familyOf(address)];
     const port = state?.frontendAt(

@@ -18,7 +18,6 @@ export type CheckName =
   | "rp-filter"
   | "bridge-netfilter"
   | "ipv6"
-  | "conntrack-tool"
   | "socat"
   | "other-proxy"
   | "other-sets"

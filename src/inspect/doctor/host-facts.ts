@@ -56,8 +56,6 @@ export interface HostFacts {
   readonly settings: Settings;
   /** The names of this network namespace's interfaces. */
   readonly interfaces: ReadonlySet<string>;
-  /** Output of `conntrack --version`; undefined if it does not run. */
-  readonly conntrackVersion: string | undefined;
   /** Version of socat, such as `1.8.0.3`; undefined if it does not run. */
   readonly socatVersion: string | undefined;
   /** The chains of all software, without their rules; undefined if nft cannot list them. */
@@ -129,7 +127,6 @@ export async function gatherFacts(
     processStatus: await host.files.read("/proc/self/status").catch(() => undefined),
     settings: await gatherSettings(host, settingPaths),
     interfaces: await gatherInterfaces(host),
-    conntrackVersion: await versionOf(host.run, ["conntrack", "--version"]),
     socatVersion: await socatVersion(host.run),
     chains: await gatherChains(nft),
     costlyTables: await costlyTables(nft, systemClock).catch(() => []),

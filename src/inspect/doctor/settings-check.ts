@@ -8,8 +8,7 @@ import type { HostFacts } from "./host-facts.ts";
 export type UsedFamilies = readonly Family[] | undefined;
 
 /** Facts for the settings of the host. */
-export interface SettingsFacts
-  extends Pick<HostFacts, "families" | "settings" | "interfaces" | "conntrackVersion"> {
+export interface SettingsFacts extends Pick<HostFacts, "families" | "settings" | "interfaces"> {
   readonly used: UsedFamilies;
   /** Conntrack table size that the options set; 0 if they do not change it. */
   readonly wantedConnections: number;
@@ -222,19 +221,6 @@ const CONNTRACK_ROWS: readonly Row<SettingsFacts>[] = [
     level: "warning",
     means: ({ wantedConnections }) => `the configuration asks for ${wantedConnections}`,
     action: GROW,
-  },
-  {
-    check: "conntrack-tool",
-    level: "ok",
-    when: ({ conntrackVersion }) => conntrackVersion !== undefined,
-    found: ({ conntrackVersion }) => conntrackVersion,
-  },
-  {
-    check: "conntrack-tool",
-    level: "warning",
-    found: "the program conntrack is not installed",
-    means: "`nft-proxy connections` cannot list connections, and `trace` not name them",
-    action: "install conntrack (conntrack-tools)",
   },
 ];
 

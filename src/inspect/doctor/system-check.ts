@@ -93,7 +93,7 @@ const SOCAT_ROWS: readonly Row<SystemFacts>[] = [
     check: "socat",
     level: "fault",
     found: "the program socat is not installed",
-    means: "nft-proxy reads nftables through socat, and does not start without it",
+    means: "nft-proxy reads the kernel's tables through socat, and does not start without it",
     action: "install socat",
   },
 ];

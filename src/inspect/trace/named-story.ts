@@ -1,7 +1,6 @@
 import { AppError } from "../../base/errors.ts";
 import { socketText } from "../../base/text.ts";
-import type { FlowEnd } from "../../kernel/conntrack.ts";
-import type { TrackedConnection } from "../../kernel/tracked-connections.ts";
+import { type FlowEnd, type FlowTable, placeOfFlows } from "../../kernel/conntrack.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { ElementStatement, Expression, Statement } from "../../nft/ast/json.ts";
@@ -238,19 +237,18 @@ function resetOf(end: TraceEnd): (typeof RESETS)[string] | undefined {
 /**
  * Finds the endpoint of the connection of a reset packet. The packet has the Service's address; only
  * connection tracking knows the endpoint.
- * @param connections lists the tracked connections of a client
  * @returns undefined for packets that were not reset, and if connection tracking does not know it
  */
 export async function resetEndpoint(
-  story: PacketStory,
-  connections: (client: string) => AsyncIterable<TrackedConnection>,
+  { packet, end }: PacketStory,
+  table: Pick<FlowTable, "list">,
 ): Promise<FlowEnd | undefined> {
-  if (resetOf(story.end) === undefined) return undefined;
-  const { source, sourcePort, destination, destinationPort } = story.packet;
+  if (resetOf(end) === undefined) return undefined;
+  const { source, sourcePort, destination, destinationPort } = packet;
   try {
-    for await (const one of connections(source)) {
+    for await (const one of table.list("tcp", [placeOfFlows(destination, destinationPort)])) {
       const isItsOwn =
-        one.protocol === "tcp" &&
+        one.client.address === source &&
         one.client.port === sourcePort &&
         one.destination.address === destination &&
         one.destination.port === destinationPort;

@@ -3,7 +3,7 @@ import type { Clock } from "../../base/clock.ts";
 import { AppError } from "../../base/errors.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import type { Nft } from "../../kernel/nft.ts";
-import { type FollowedProgram, type FollowLines, followLines } from "../../kernel/stream-lines.ts";
+import { type FollowedProgram, type FollowLines, followLines } from "../../kernel/running-programs.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { removeStaleTraceTables, traceTableName, untilListening } from "../../kernel/trace-tables.ts";
 import { type PacketStory, StoryCollector } from "./packet-story.ts";

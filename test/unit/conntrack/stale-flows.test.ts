@@ -16,7 +16,7 @@ import {
   slice,
   slicePort,
 } from "../../support/build.ts";
-import { FakeFlowTable } from "../../support/fake-flow-table.ts";
+import { FakeFlowTable, flow as flowOf } from "../../support/fake-flow-table.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 import { countOperations } from "../../support/operations.ts";
@@ -36,14 +36,8 @@ function end(text: string): FlowEnd {
   return { address, port: Number(port) };
 }
 
-const flow = (destination: string, replySource: string, id = 1): Flow => ({
-  protocol: "udp",
-  id,
-  client: { address: "10.244.1.9", port: 20002 },
-  destination: end(destination),
-  replySource: end(replySource),
-  zone: undefined,
-});
+const flow = (destination: string, replySource: string): Flow =>
+  flowOf({ protocol: "udp", destination: end(destination), replySource: end(replySource) });
 
 const udp = { protocol: "udp" } as const;
 const RTP = service({

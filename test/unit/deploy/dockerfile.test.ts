@@ -41,7 +41,6 @@ describe("the Dockerfile", () => {
       "/usr/bin/prlimit",
       "/usr/bin/node",
       "/usr/sbin/nft",
-      "/usr/sbin/conntrack",
       "/usr/bin/socat",
     ]);
   });

@@ -18,7 +18,7 @@ function filesWith(pattern: RegExp): string[] {
 test("the code starts programs in three places, with argument lists and without a shell", () => {
   expect(filesWith(/from "(?:execa|node:child_process)"/)).toEqual([
     "kernel/process.ts",
-    "kernel/stream-lines.ts",
+    "kernel/running-programs.ts",
     "kube/client/credential-plugin.ts",
   ]);
   expect(filesWith(/\bshell:|execaCommand|execSync/)).toEqual([]);

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { readlinkSync } from "node:fs";
 import { afterEach, describe, expect, test } from "vitest";
 import { NftProgram } from "../../../src/kernel/nft.ts";
-import { endOrphans } from "../../../src/kernel/stream-lines.ts";
+import { endOrphans } from "../../../src/kernel/running-programs.ts";
 import { removeStaleTraceTables } from "../../../src/kernel/trace-tables.ts";
 
 const HERE = /\d+/.exec(readlinkSync("/proc/self/ns/pid"))?.[0];

@@ -4,7 +4,7 @@ import {
   ConnectionCounter,
 } from "../../../../src/inspect/connections/connection-counter.ts";
 import { isNamed } from "../../../../src/inspect/explain/query.ts";
-import type { TrackedConnection } from "../../../../src/kernel/tracked-connections.ts";
+import type { Flow } from "../../../../src/kernel/conntrack.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import {
   cacheOf,
@@ -16,6 +16,7 @@ import {
   slice,
   testNodeContext,
 } from "../../../support/build.ts";
+import { flow } from "../../../support/fake-flow-table.ts";
 import { schemaErrors } from "../../../support/output-schema.ts";
 
 const TIMEOUTS = new Map([
@@ -47,21 +48,13 @@ function counter(
   });
 }
 
-function connection(
-  to: string,
-  replySource: string,
-  options: Partial<TrackedConnection> = {},
-): TrackedConnection {
+function connection(to: string, replySource: string, options: Partial<Flow> = {}): Flow {
   const [address = "", port] = to.split(" ");
-  return {
-    protocol: "tcp",
-    state: "established",
-    client: { address: "10.244.1.9", port: 1000 },
+  return flow({
     destination: { address, port: Number(port ?? 80) },
     replySource: { address: replySource, port: 8080 },
-    remaining: 86_390,
     ...options,
-  };
+  });
 }
 
 const WEB = "10.96.0.10";

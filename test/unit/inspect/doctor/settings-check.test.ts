@@ -13,7 +13,6 @@ function judged(facts: Partial<SettingsFacts>, check?: CheckName): HostFinding[]
     families: ["ip", "ip6"],
     settings: new Map(),
     interfaces: new Set(),
-    conntrackVersion: undefined,
     used: undefined,
     wantedConnections: 0,
     ...facts,
@@ -79,12 +78,6 @@ describe("settings", () => {
       expect(judged({ settings, wantedConnections: wanted }, "conntrack-table")).toMatchObject([{ level }]);
     },
   );
-
-  test("without the conntrack program are a warning", () => {
-    expect(judged({}, "conntrack-tool")).toMatchObject([{ level: "warning" }]);
-    const found = "conntrack v1.4.8";
-    expect(judged({ conntrackVersion: found }, "conntrack-tool")).toMatchObject([{ level: "ok", found }]);
-  });
 });
 
 describe("pods on a bridge", () => {

@@ -2,9 +2,9 @@ import { expect, test } from "vitest";
 import { AppError } from "../../../../src/base/errors.ts";
 import { resetEndpoint, storyNamer } from "../../../../src/inspect/trace/named-story.ts";
 import type { PacketStory } from "../../../../src/inspect/trace/packet-story.ts";
-import type { TrackedConnection } from "../../../../src/kernel/tracked-connections.ts";
 import { ruleText } from "../../../../src/nft/text/rule-text.ts";
 import { cacheOf, renderAll, service, slice } from "../../../support/build.ts";
+import { FakeFlowTable, flow } from "../../../support/fake-flow-table.ts";
 
 const RULE =
   "ct reply ip saddr . ct reply proto-src @vanished counter packets 1 bytes 53 reject with tcp reset";
@@ -19,28 +19,18 @@ function story(chain = "vanished-endpoints-check"): PacketStory {
   return { id: "1", startedAt: 0, packet, stages: [], end } as unknown as PacketStory;
 }
 
-const connection = (port: number, endpoint: string): TrackedConnection => ({
-  protocol: "tcp",
-  state: "close",
-  client: { address: "10.244.1.14", port },
-  destination: { address: "10.96.0.10", port: 80 },
-  replySource: { address: endpoint, port: 8080 },
-  remaining: 9,
-});
+const connection = (port: number, endpoint: string) =>
+  flow({ client: { address: "10.244.1.14", port }, replySource: { address: endpoint, port: 8080 } });
 
-async function* tracked(..._: unknown[]): AsyncIterable<TrackedConnection> {
-  yield connection(39_999, "10.244.2.11");
-  yield connection(40_000, "10.244.2.12");
-}
-// biome-ignore lint/correctness/useYield: it fails before it has any
-async function* failing(): AsyncIterable<TrackedConnection> {
-  throw new AppError("HOST", "conntrack is missing");
-}
+const tracked = new FakeFlowTable();
+tracked.flows = [connection(39_999, "10.244.2.11"), connection(40_000, "10.244.2.12")];
+const failing = new FakeFlowTable();
+failing.error = new AppError("HOST", "socat is missing");
 
 const objects = { services: [service()] };
 const { state: rendered } = renderAll(objects);
 const name = storyNamer(rendered, cacheOf(objects), new Set(), rendered.ruleset);
-const says = async (one: PacketStory, connections: typeof tracked | typeof failing = tracked) =>
+const says = async (one: PacketStory, connections = tracked) =>
   name(one, await resetEndpoint(one, connections)).message;
 
 test("trace finds the endpoint of a reset packet in connection tracking, and names the Service that it left", async () => {

@@ -1,14 +1,7 @@
 import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { execa } from "execa";
 import { AppError } from "../base/errors.ts";
-import { samplePeak } from "./memory-usage.ts";
 import { PROGRAM_OPTIONS, type ProgramEnd, processResult, STARTED_BY } from "./process.ts";
-
-/** Runs a program and yields its output line by line, without buffering all of it. */
-export type StreamLines = (path: string, args: readonly string[]) => AsyncIterable<string>;
-
-/** Timeout of a program, milliseconds. Listing a conntrack table of a million entries takes 4 s. */
-const TIMEOUT = 60_000;
 
 /** Output is streamed, not collected. Standard error is cut off at this size, in bytes. */
 const OPEN_OPTIONS = {
@@ -17,62 +10,21 @@ const OPEN_OPTIONS = {
   maxBuffer: { stderr: 100_000 },
 } as const;
 
-const STREAM_OPTIONS = { ...OPEN_OPTIONS, stdin: "ignore" } as const;
-
-/** How conntrack and socat say that they lack a right. */
+/** How nft says that it lacks a right. */
 const DENIED = /Operation not permitted|Permission denied|you must be root/;
 
-/** A program whose output is streamed failed or could not be started. */
-class ProgramError extends AppError {
-  readonly end: ProgramEnd;
-
-  constructor(command: readonly [path: string, ...args: readonly string[]], end: ProgramEnd) {
-    const [path] = command;
-    const { startError } = end;
-    if (startError === undefined) {
-      const evidence = { command: command.join(" "), stderr: end.stderr.trim() };
-      const hint = DENIED.test(end.stderr) ? "run as root or with CAP_NET_ADMIN" : undefined;
-      super("HOST", `${path} failed: ${reasonOf(end)}`, { evidence, hint });
-    } else {
-      const hint = "nft-proxy doctor names the programs that this host lacks";
-      super("HOST", `cannot start ${path} (${startError})`, { hint });
-    }
-    this.end = end;
+/** The error of a program that ended, or could not be started. */
+function programError(path: string, args: readonly string[], end: ProgramEnd): AppError {
+  const { exitCode, signal, startError, stderr } = end;
+  if (startError !== undefined) {
+    const hint = "nft-proxy doctor names the programs that this host lacks";
+    return new AppError("HOST", `cannot start ${path} (${startError})`, { hint });
   }
+  const reason = stderr.trim() || (signal === undefined ? `exit code ${exitCode}` : `ended by ${signal}`);
+  const evidence = { command: [path, ...args].join(" "), stderr: stderr.trim() };
+  const hint = DENIED.test(stderr) ? "run as root or with CAP_NET_ADMIN" : undefined;
+  return new AppError("HOST", `${path} failed: ${reason}`, { evidence, hint });
 }
-
-function reasonOf({ exitCode, signal, stderr, timedOut }: ProgramEnd): string {
-  if (timedOut) return "it took too long";
-  return stderr.trim() || (signal === undefined ? `exit code ${exitCode}` : `ended by ${signal}`);
-}
-
-/**
- * Yields the output of a program, without a shell, in pieces as they arrive. The program waits while its
- * output is not read, and is killed if it is no longer read. It ends with this process, unless that is ended
- * by SIGKILL.
- * @throws ProgramError from the iteration if the program cannot be started, fails or times out
- */
-export async function* streamText(
-  path: string,
-  args: readonly string[],
-  timeout = TIMEOUT,
-): AsyncGenerator<string, void, undefined> {
-  const child = execa(path, args, { ...STREAM_OPTIONS, cleanup: true, timeout });
-  samplePeak(child);
-  let isComplete = false;
-  try {
-    yield* child.stdout.setEncoding("utf8");
-    isComplete = true;
-  } finally {
-    // A program may close its output some time before it ends.
-    if (!isComplete) child.kill();
-  }
-  const end = processResult(await child);
-  if (end.exitCode !== 0) throw new ProgramError([path, ...args], end);
-}
-
-/** {@link StreamLines}. @throws ProgramError from the iteration, as {@link streamText} does */
-export const streamLines: StreamLines = (path, args) => linesOf(streamText(path, args));
 
 async function* linesOf(pieces: AsyncIterable<string>): AsyncGenerator<string, void, undefined> {
   let rest = "";
@@ -91,8 +43,8 @@ export interface FollowedProgram {
   /** Stops it; does nothing if it has ended. */
   stop(): void;
   /**
-   * Resolves when it was stopped. Rejects with {@link ProgramError} if it could not be started, or ended
-   * without being stopped.
+   * Resolves when it was stopped. Rejects with an AppError HOST if it could not be started, or ended without
+   * being stopped.
    */
   readonly ended: Promise<void>;
 }
@@ -109,12 +61,12 @@ export type FollowLines = (
  * that is ended by SIGKILL: see {@link endOrphans}.
  */
 export const followLines: FollowLines = (path, args, onLine) => {
-  const child = execa(path, args, { ...STREAM_OPTIONS, cleanup: true });
+  const child = execa(path, args, { ...OPEN_OPTIONS, stdin: "ignore", cleanup: true });
   let isStopped = false;
   const follow = async () => {
     for await (const line of linesOf(child.stdout.setEncoding("utf8"))) onLine(line);
     const end = processResult(await child);
-    if (!isStopped) throw new ProgramError([path, ...args], end);
+    if (!isStopped) throw programError(path, args, end);
   };
   const stop = () => {
     isStopped = true;

@@ -1,0 +1,71 @@
+import type { Flow } from "../../kernel/conntrack.ts";
+import type { HostFiles } from "../../kernel/host.ts";
+
+/** The kernel's timeouts, seconds, by file name after `nf_conntrack_`; absent if there is no such file. */
+export type ConntrackTimeouts = ReadonlyMap<string, number>;
+
+const TIMEOUTS: readonly string[] = [
+  ..."syn_sent syn_recv established fin_wait close_wait last_ack time_wait close unacknowledged max_retrans"
+    .split(" ")
+    .map((state) => `tcp_timeout_${state}`),
+  "udp_timeout",
+  "udp_timeout_stream",
+  ..."closed cookie_wait cookie_echoed established shutdown_sent shutdown_recd shutdown_ack_sent heartbeat_sent"
+    .split(" ")
+    .map((state) => `sctp_timeout_${state}`),
+];
+
+/**
+ * Reads the timeouts of this network namespace. Source: nf_conntrack-sysctl in the kernel's documentation.
+ */
+export async function conntrackTimeouts(files: HostFiles): Promise<ConntrackTimeouts> {
+  const timeouts = new Map<string, number>();
+  for (const name of TIMEOUTS) {
+    const text = await files.read(`/proc/sys/net/netfilter/nf_conntrack_${name}`).catch(() => "");
+    if (/^\d+\s*$/.test(text)) timeouts.set(name, Number(text));
+  }
+  return timeouts;
+}
+
+/** The time since the last packet of a connection. */
+export interface Idleness {
+  /** Seconds since its last packet. */
+  readonly seconds: number;
+  /** Whether its last data have been unacknowledged for at least 2 seconds: the other end may be gone. */
+  readonly unacknowledged: boolean;
+}
+
+/**
+ * Computes how long a connection has been silent from the remaining time of its timeout, which every packet
+ * restarts. Unacknowledged data have a shorter timeout of their own (nf_conntrack_proto_tcp.c). So an
+ * established connection with less time left than that counts as waiting, although one that has been silent
+ * for days may look the same.
+ * @returns undefined if the timeout is not known
+ */
+export function idleness(
+  { protocol, state, remaining }: Pick<Flow, "protocol" | "state" | "remaining">,
+  timeouts: ConntrackTimeouts,
+): Idleness | undefined {
+  const full = timeouts.get(timeoutName(protocol, state));
+  if (remaining === undefined || full === undefined) return undefined;
+  const waiting = protocol === "tcp" ? waitingTimeout(timeouts) : undefined;
+  if (waiting !== undefined && full > waiting && remaining <= waiting) {
+    const seconds = waiting - remaining;
+    return { seconds, unacknowledged: seconds >= 2 };
+  }
+  return { seconds: Math.max(full - remaining, 0), unacknowledged: false };
+}
+
+function timeoutName(protocol: Flow["protocol"], state: string): string {
+  if (protocol === "udp") return state === "assured" ? "udp_timeout_stream" : "udp_timeout";
+  return `${protocol}_timeout_${state === "syn_sent2" ? "syn_sent" : state}`;
+}
+
+function waitingTimeout(timeouts: ConntrackTimeouts): number | undefined {
+  const [unacknowledged, retransmitted] = [
+    timeouts.get("tcp_timeout_unacknowledged"),
+    timeouts.get("tcp_timeout_max_retrans"),
+  ];
+  if (unacknowledged === undefined || retransmitted === undefined) return unacknowledged ?? retransmitted;
+  return Math.max(unacknowledged, retransmitted);
+}
