@@ -80,9 +80,9 @@ export interface StaleFlowCleanerParts {
   readonly table: FlowTable;
   readonly frontends: UdpFrontends;
   /** The addresses of this node that serve NodePorts, of both families: see {@link nodePortHosts}. */
-  readonly nodePortHosts: () => Promise<ReadonlySet<string>>;
-  /** Reads all addresses of this node, of both families. */
-  readonly localAddresses: () => Promise<readonly string[]>;
+  readonly nodePortHosts: () => ReadonlySet<string>;
+  /** All addresses of this node, of both families. */
+  readonly localAddresses: () => readonly string[];
   readonly clock: Clock;
   readonly logger: Logger;
   /** Called after each successful cleaning. */
@@ -202,8 +202,8 @@ export class StaleFlowCleaner {
   /** @throws AppError HOST when flows cannot be listed or deleted, or are still there afterwards */
   async #deleteStale(places: readonly FlowPlace[], removed: ReadonlySet<string>): Promise<ByFamily<number>> {
     const { table, frontends, nodePortHosts, localAddresses } = this.#parts;
-    const serving = await nodePortHosts();
-    const withoutIntervals = new Set(frontends.hasVirtualIntervals ? await localAddresses() : []);
+    const serving = nodePortHosts();
+    const withoutIntervals = new Set(frontends.hasVirtualIntervals ? localAddresses() : []);
     const hosts = { serving, withoutIntervals, former: this.#formerHosts };
     this.#formerHosts = new Set([...hosts.former, ...hosts.serving]);
     const judgement = { places, removed, hosts };

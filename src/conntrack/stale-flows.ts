@@ -280,19 +280,16 @@ function isIn(
  * Returns the addresses of this node that serve NodePorts, as the rules do. At its other addresses, a port
  * with a NodePort's number is the host's own, and so are flows to it.
  * @param selected the addresses that `--nodeport-addresses` selects, for each programmed family
- * @param ofHost reads all addresses of the host; called only if all of them are selected
+ * @param ofHost the addresses of the host's interfaces
  */
-export async function nodePortHosts(
+export function nodePortHosts(
   selected: readonly { readonly family: Family; readonly nodePorts: NodePortAddresses }[],
-  ofHost: () => Promise<ByFamily<readonly string[]>>,
-): Promise<ReadonlySet<string>> {
-  const local = selected.some(({ nodePorts }) => nodePorts.kind === "all")
-    ? await ofHost()
-    : { ip: [], ip6: [] };
+  ofHost: ByFamily<readonly string[]>,
+): ReadonlySet<string> {
   return new Set(
     selected.flatMap(({ family, nodePorts }) =>
       nodePorts.kind === "all"
-        ? local[family].filter((address) => !isLoopback(address))
+        ? ofHost[family].filter((address) => !isLoopback(address))
         : nodePorts.addresses,
     ),
   );

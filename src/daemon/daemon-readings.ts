@@ -75,7 +75,7 @@ function daemonParts(
     settings: options.settings,
     requestSync: () => loop.request(),
     betweenSyncs: (change) => loop.between(async () => loop.given && (await change(loop.given))),
-    localAddresses: system.localAddresses,
+    localAddresses: () => nodeContext.host.local,
     warn: (service, event) => events.record(featureEvent(serviceSubject(cache, service), event)),
   };
   return workingFeatures(options).flatMap(({ name, createDaemonPart }) => {

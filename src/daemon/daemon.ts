@@ -64,7 +64,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   let current = input.options;
   let config: ConfigState = { problem: undefined, needRestart: [] };
   const options = () => current;
-  const host = await system.readHost(current);
+  const host = await system.readHost();
   const { families } = host;
   warnWithoutClusterCIDR(current, logger);
   const metrics = new Metrics();

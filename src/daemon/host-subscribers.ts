@@ -23,29 +23,19 @@ import { LoopbackProxy, wantedNodePorts } from "./loopback/loopback-proxy.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { Proxier } from "./proxier.ts";
 
-/** Options to read all of the host's addresses. */
-const ALL_ADDRESSES = {
-  nodePortAddresses: {
-    primary: false,
-    localhost: { ip: false, ip6: false },
-    cidrs: { ip: ["0.0.0.0/0"], ip6: ["::/0"] },
-  },
-};
-
 /** Makes the cleaner of stale UDP flows, with metrics. */
 function staleFlowCleaner(
   frontends: UdpFrontends,
   { nodeContext }: Proxier,
   metrics: Metrics,
-  { clock, flows, readHost, localAddresses }: HostSystem,
+  { clock, flows }: HostSystem,
   logger: Logger,
 ): StaleFlowCleaner {
   return new StaleFlowCleaner({
     table: flows,
     frontends,
-    localAddresses,
-    nodePortHosts: () =>
-      nodePortHosts(nodeContext.current(), async () => (await readHost(ALL_ADDRESSES)).addresses),
+    localAddresses: () => nodeContext.host.local,
+    nodePortHosts: () => nodePortHosts(nodeContext.current(), nodeContext.host.addresses),
     clock,
     logger,
     onCleaned: (report) => metrics.observe("flowsCleaned", report),

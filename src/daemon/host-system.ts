@@ -1,6 +1,4 @@
 import type { Clock } from "../base/clock.ts";
-import type { ProxyOptions } from "../config/options.ts";
-import { allLocalAddresses } from "../kernel/addresses.ts";
 import { conntrackTable, type FlowTable } from "../kernel/conntrack.ts";
 import { conntrackSize, type HostFiles, hostFiles, netNamespace } from "../kernel/host.ts";
 import { containerMemory, type MemoryUsage, programMemory } from "../kernel/memory-usage.ts";
@@ -20,12 +18,7 @@ export interface HostSystem {
   readonly clock: Clock;
   readonly files: HostFiles;
   /** @throws AppError HOST if the host cannot be read */
-  readonly readHost: (options: Pick<ProxyOptions, "nodePortAddresses">) => Promise<HostView>;
-  /**
-   * Every address of the host, of both families, canonical.
-   * @throws AppError HOST if the host cannot be read
-   */
-  readonly localAddresses: () => Promise<readonly string[]>;
+  readonly readHost: () => Promise<HostView>;
   readonly flows: FlowTable;
   readonly conntrack: ConntrackUsage;
   /** The memory of the container and of the programs that the daemon runs. */
@@ -51,8 +44,7 @@ export interface HostSystem {
 export const hostSystem: HostSystem = {
   clock: systemClock,
   files: hostFiles,
-  readHost: (options) => readHostView(options, hostFiles),
-  localAddresses: () => allLocalAddresses(hostFiles),
+  readHost: () => readHostView(hostFiles),
   flows: conntrackTable(systemClock),
   conntrack: {
     entries: () => conntrackSize(hostFiles, "count"),

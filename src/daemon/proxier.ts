@@ -50,7 +50,7 @@ export function createProxier(
   const onChange = () => runner.request();
   const tracker = new ChangeTracker({ cache, clock, logger, onChange, awaitsPodCIDRs });
   const source = objects.makeSource(tracker.handlers(), onImplausible, () => cache.countNodes());
-  const readHost = () => system.readHost(options());
+  const { readHost } = system;
   const { apiServers } = objects;
   const nodeContext = new NodeContextReader({ options, cache, host, apiServers, readHost });
   const parts = stateParts(initial, { cache, clock, isFinal: false });

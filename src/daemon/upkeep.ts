@@ -106,7 +106,7 @@ export class Upkeep {
     const { nodeContext, loop } = this.#proxier;
     try {
       await nodeContext.refresh();
-      this.#onAddresses(await this.#input.system.localAddresses());
+      this.#onAddresses(nodeContext.host.local);
       this.#hostFailures.end();
     } catch (error) {
       this.#hostFailures.add(messageOf(error));

@@ -1,18 +1,17 @@
 import { type NetworkInterfaceInfo, networkInterfaces } from "node:os";
 import { addressText } from "../base/address-interval.ts";
 import { AppError } from "../base/errors.ts";
-import { type ByFamily, FAMILIES, type Family } from "../base/family.ts";
+import type { ByFamily, Family } from "../base/family.ts";
 import { canonicalAddress, cidrContains, compareAddresses, isLoopback } from "../model/ip.ts";
 import type { NodePortAddresses } from "../model/node.ts";
 import { type HostFiles, systemErrorCode } from "./host.ts";
 import { NO_GATEWAY, parseIPv4Route } from "./routes.ts";
 
 /**
- * Returns the local addresses of this host, canonical and sorted, including loopback. Reads /proc, because
- * Node's `os.networkInterfaces` omits interfaces without a carrier, whose addresses are still local.
- * @throws AppError HOST if /proc cannot be read; a host without IPv6 has no IPv6 addresses
+ * Returns the local addresses of this host. Reads /proc, because Node's `os.networkInterfaces` omits
+ * interfaces without a carrier, whose addresses are still local.
  */
-export async function localAddresses(family: Family, files: HostFiles): Promise<string[]> {
+async function localAddresses(family: Family, files: HostFiles): Promise<string[]> {
   const path = family === "ip" ? "/proc/net/fib_trie" : "/proc/net/if_inet6";
   const found = new Set<string>();
   try {
@@ -33,39 +32,41 @@ export async function localAddresses(family: Family, files: HostFiles): Promise<
   return [...found].sort(compareAddresses);
 }
 
-/**
- * Returns the local addresses of this host, of both families.
- * @throws AppError HOST as {@link localAddresses}
- */
-export async function allLocalAddresses(files: HostFiles): Promise<string[]> {
-  return (await Promise.all(FAMILIES.map((family) => localAddresses(family, files)))).flat();
-}
-
-/**
- * Returns the addresses of this host's interfaces.
- * @throws AppError HOST as {@link interfaceAddresses}
- */
-export async function allInterfaceAddresses(files: HostFiles): Promise<ByFamily<string[]>> {
-  return { ip: await interfaceAddresses("ip", files), ip6: await interfaceAddresses("ip6", files) };
-}
-
 /** The interfaces with a carrier and their addresses, as `os.networkInterfaces` returns them. */
 type RunningInterfaces = NodeJS.Dict<readonly Pick<NetworkInterfaceInfo, "address">[]>;
 
+/** The addresses of a host, canonical and sorted, including loopback. */
+export interface HostAddresses {
+  /**
+   * Those of interfaces. kube-proxy matches the same ones with the CIDRs of `nodePortAddresses`. Addresses with
+   * only a local route (AnyIP, load balancer addresses that a cloud agent routes to the node) are excluded.
+   */
+  readonly addresses: ByFamily<readonly string[]>;
+  /** All local addresses, of both families. */
+  readonly local: readonly string[];
+}
+
 /**
- * Returns the addresses of this host's interfaces, canonical and sorted. kube-proxy matches the same ones
- * with the CIDRs of `nodePortAddresses`. Addresses with only a local route (AnyIP, load balancer addresses
- * that a cloud agent routes to the node) are excluded. Node omits interfaces without a carrier, so a local
- * address in a subnet connected by such an interface counts too; only a /32 on one is missed.
- * @throws AppError HOST if /proc cannot be read
+ * Reads the addresses of this host.
+ * @throws AppError HOST if /proc cannot be read; a host without IPv6 has no IPv6 addresses
  */
-export async function interfaceAddresses(
-  family: Family,
+export async function hostAddresses(
   files: HostFiles,
   running: RunningInterfaces = networkInterfaces(),
+): Promise<HostAddresses> {
+  const [ip, ip6] = [await localAddresses("ip", files), await localAddresses("ip6", files)];
+  return { addresses: { ip: await interfaceAddresses(ip, files, running), ip6 }, local: [...ip, ...ip6] };
+}
+
+/**
+ * Returns the IPv4 addresses of interfaces. Node omits interfaces without a carrier, so a local address in a
+ * subnet connected by such an interface counts too; only a /32 on one is missed.
+ */
+async function interfaceAddresses(
+  locals: readonly string[],
+  files: HostFiles,
+  running: RunningInterfaces,
 ): Promise<string[]> {
-  const locals = await localAddresses(family, files);
-  if (family === "ip6") return locals;
   const own = new Set(Object.values(running).flatMap((list) => (list ?? []).map(({ address }) => address)));
   const idle: string[] = [];
   for await (const { name, cidr } of connectedSubnets(files))

@@ -1,8 +1,8 @@
-import { type ByFamily, FAMILIES, type Family } from "../base/family.ts";
+import { FAMILIES, type Family } from "../base/family.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { FEATURES } from "../features/registry.ts";
 import { isEnabled } from "../features/selection.ts";
-import { allInterfaceAddresses, matchNodePortAddresses } from "../kernel/addresses.ts";
+import { type HostAddresses, hostAddresses, matchNodePortAddresses } from "../kernel/addresses.ts";
 import { type HostFiles, hostFamilies } from "../kernel/host.ts";
 import type { ServerAddress } from "../kube/client/server-addresses.ts";
 import { compareAddresses, familyOf, isUnspecified } from "../model/ip.ts";
@@ -16,11 +16,9 @@ import type { SupportedOptions } from "./supported-options.ts";
 const LONGEST_INTERFACE_NAME = 15;
 
 /** The properties of the host that rules depend on. */
-export interface HostView {
+export interface HostView extends HostAddresses {
   /** The families that the kernel supports. */
   readonly families: readonly Family[];
-  /** The addresses of the host, canonical. */
-  readonly addresses: ByFamily<readonly string[]>;
 }
 
 /**
@@ -129,18 +127,9 @@ function nodePorts(
   return { kind: "addresses", addresses: [...matched.addresses, nodeAddress].sort(compareAddresses) };
 }
 
-/**
- * Reads the host. Its addresses are read only when `--nodeport-addresses` chooses among them.
- * @throws AppError HOST if /proc cannot be read
- */
-export async function readHostView(
-  { nodePortAddresses }: Pick<ProxyOptions, "nodePortAddresses">,
-  files: HostFiles,
-): Promise<HostView> {
-  const families = await hostFamilies(files);
-  const { cidrs } = nodePortAddresses;
-  if (cidrs.ip.length + cidrs.ip6.length === 0) return { families, addresses: { ip: [], ip6: [] } };
-  return { families, addresses: await allInterfaceAddresses(files) };
+/** Reads the host. @throws AppError HOST if /proc cannot be read */
+export async function readHostView(files: HostFiles): Promise<HostView> {
+  return { families: await hostFamilies(files), ...(await hostAddresses(files)) };
 }
 
 /** Parts of a {@link NodeContextReader}. */
@@ -163,6 +152,11 @@ export class NodeContextReader {
   constructor(parts: NodeContextReaderParts) {
     this.#parts = parts;
     this.#host = parts.host;
+  }
+
+  /** The host as it was last read. */
+  get host(): HostView {
+    return this.#host;
   }
 
   current(): NodeContext {

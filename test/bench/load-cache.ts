@@ -35,5 +35,9 @@ export function contextsOf(cache: ObjectCache, serviceCounters: ServiceCounters)
     settings: { ...defaults.settings, serviceCounters },
     clusterCIDRs: { ip: [CLUSTER_CIDR], ip6: [] },
   };
-  return nodeContextOf(options, cache, { families: ["ip", "ip6"], addresses: { ip: [], ip6: [] } });
+  return nodeContextOf(options, cache, {
+    families: ["ip", "ip6"],
+    addresses: { ip: [], ip6: [] },
+    local: [],
+  });
 }

@@ -60,8 +60,8 @@ function makeCleaner(socat?: string) {
   const cleaner = new StaleFlowCleaner({
     table: conntrackTable(systemClock, socat),
     frontends: node.frontends,
-    nodePortHosts: async () => new Set<string>(),
-    localAddresses: async () => [],
+    nodePortHosts: () => new Set<string>(),
+    localAddresses: () => [],
     clock: systemClock,
     logger,
     onCleaned: (report) => reports.push(report),

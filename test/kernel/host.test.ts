@@ -1,7 +1,7 @@
 import { networkInterfaces } from "node:os";
 import { execaSync } from "execa";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { interfaceAddresses, localAddresses } from "../../src/kernel/addresses.ts";
+import { hostAddresses } from "../../src/kernel/addresses.ts";
 import { hostFamilies, hostFiles, onlineCores } from "../../src/kernel/host.ts";
 import { applySettings } from "../../src/kernel/sysctl.ts";
 import { memoryLogger } from "../support/memory-logger.ts";
@@ -40,16 +40,18 @@ describe("the host", () => {
     expect(byNode).not.toContain("198.51.100.1");
     // There may be more interfaces: the kernel removes the links of a closed lab only after a while.
     const own = ["127.0.0.1", "198.51.100.1", "198.51.100.2", "203.0.113.9"];
-    expect(await localAddresses("ip", hostFiles)).toEqual(expect.arrayContaining(own));
-    expect(await localAddresses("ip6", hostFiles)).toEqual(expect.arrayContaining(["::1", "fd00:51::1"]));
+    const { local } = await hostAddresses(hostFiles);
+    expect(local).toEqual(expect.arrayContaining([...own, "::1", "fd00:51::1"]));
   });
 
   test("distinguishes addresses of interfaces, with or without a carrier, from local routes", async () => {
-    expect(await localAddresses("ip", hostFiles)).toContain("203.0.113.77");
-    const own = await interfaceAddresses("ip", hostFiles);
-    expect(own).toEqual(expect.arrayContaining(["127.0.0.1", "198.51.100.1", "198.51.100.2", "203.0.113.9"]));
-    expect(own).not.toContain("203.0.113.77");
-    expect(await interfaceAddresses("ip6", hostFiles)).toEqual(expect.arrayContaining(["::1", "fd00:51::1"]));
+    const { local, addresses } = await hostAddresses(hostFiles);
+    expect(local).toContain("203.0.113.77");
+    expect(addresses.ip).toEqual(
+      expect.arrayContaining(["127.0.0.1", "198.51.100.1", "198.51.100.2", "203.0.113.9"]),
+    );
+    expect(addresses.ip).not.toContain("203.0.113.77");
+    expect(addresses.ip6).toEqual(expect.arrayContaining(["::1", "fd00:51::1"]));
   });
 
   test("reports both families and the number of cores", async () => {

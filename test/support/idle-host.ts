@@ -13,7 +13,6 @@ export function idleHost(): Omit<HostSystem, "clock" | "readHost"> {
     conntrack: { entries: async () => undefined, capacity: async () => undefined },
     memory: { own: () => 0, container: async () => undefined, programs: async () => [] },
     files: new FakeHostFiles({}),
-    localAddresses: async () => [],
     reservedPorts: new FakeReservedPorts(),
     netNamespace: () => "net:[1]",
     lock: { take: async () => true, release: () => {} },

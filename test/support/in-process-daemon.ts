@@ -78,7 +78,11 @@ export class InProcessDaemon {
       nft,
       ownCommits: new OwnCommits(),
       tables: nftTables(nft),
-      system: { ...idleHost(), clock, readHost: async () => ({ families, addresses: { ip: [], ip6: [] } }) },
+      system: {
+        ...idleHost(),
+        clock,
+        readHost: async () => ({ families, addresses: { ip: [], ip6: [] }, local: [] }),
+      },
       logger,
       objects: idleOrigin((handlers) =>
         clusterSource({

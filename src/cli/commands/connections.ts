@@ -13,7 +13,7 @@ import { conntrackTimeouts } from "../../inspect/connections/idleness.ts";
 import { isNamed } from "../../inspect/explain/query.ts";
 import { portSpecText } from "../../inspect/explain/words.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
-import { allLocalAddresses } from "../../kernel/addresses.ts";
+import { hostAddresses } from "../../kernel/addresses.ts";
 import { conntrackTable, EVERYWHERE, isTranslated } from "../../kernel/conntrack.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
@@ -37,8 +37,8 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const notices = [...command.notices, ...desired.notices, ...desired.diagnostics.map(diagnosticText)];
   const unserved = unservedService(service, desired);
   if (unserved !== undefined) return failed(unserved, notices);
-  const nodeAddresses = await allLocalAddresses(hostFiles);
-  const attribution = new ConnectionAttribution(state, cache, new Set(nodeAddresses));
+  const { local } = await hostAddresses(hostFiles);
+  const attribution = new ConnectionAttribution(state, cache, new Set(local));
   const counter = new ConnectionCounter(attribution, await conntrackTimeouts(hostFiles), {
     draining: isSet(argv, "draining"),
     isWanted: (port) => service === undefined || isNamed(port, service),

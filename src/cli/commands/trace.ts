@@ -15,7 +15,7 @@ import {
 import type { PacketStory } from "../../inspect/trace/packet-story.ts";
 import { tracePackets } from "../../inspect/trace/trace-packets.ts";
 import { selectedPackets, type TraceQuery } from "../../inspect/trace/trace-rules.ts";
-import { allLocalAddresses } from "../../kernel/addresses.ts";
+import { hostAddresses } from "../../kernel/addresses.ts";
 import { conntrackTable } from "../../kernel/conntrack.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { NftProgram } from "../../kernel/nft.ts";
@@ -49,7 +49,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const unserved = unservedService(query.service, desired);
   if (unserved !== undefined) return failed(unserved, found);
   const { selections, omitted } = selectedPackets(query, desired.state);
-  const nodeAddresses = new Set(await allLocalAddresses(hostFiles));
+  const nodeAddresses = new Set((await hostAddresses(hostFiles)).local);
   const name = storyNamer(desired.state, desired.cache, nodeAddresses, ruleset);
   const named = namerOf(name, nodeAddresses);
   const nft = new NftProgram({ path: options.nftPath });

@@ -14,8 +14,8 @@ export function unservedRanges(
 ): Pick<DaemonPart, "synced"> {
   const { cache } = host;
   const judged = new Map<ServiceName, Service>();
-  const report = async (due: readonly Service[]) => {
-    const local = new Set(await host.localAddresses().catch(() => []));
+  const report = (due: readonly Service[]) => {
+    const local = new Set(host.localAddresses());
     for (const service of due) {
       const own = addressesOf(service).filter((address) => local.has(address));
       if (own.length === 0) continue;
@@ -37,7 +37,7 @@ export function unservedRanges(
           due.push(service);
         }
       }
-      if (due.length > 0) void report(due);
+      if (due.length > 0) report(due);
     },
   };
 }

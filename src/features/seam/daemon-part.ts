@@ -64,8 +64,8 @@ export interface FeatureHost {
   readonly requestSync: () => void;
   /** Changes the tables that the kernel was given while no sync runs; does nothing if a repair is due. */
   readonly betweenSyncs: (change: (tables: Ruleset) => Promise<void>) => Promise<void>;
-  /** Reads all addresses of the host. */
-  readonly localAddresses: () => Promise<readonly string[]>;
+  /** All addresses of the host, as they were last read. */
+  readonly localAddresses: () => readonly string[];
   /** Records a warning about a Service, as an Event. */
   readonly warn: (service: ServiceName, event: FeatureEvent) => void;
 }

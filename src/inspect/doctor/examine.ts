@@ -4,7 +4,7 @@ import type { ListenAddress } from "../../config/addresses.ts";
 import { METRICS_PORT } from "../../config/composed-options.ts";
 import type { ProxyOptions } from "../../config/options.ts";
 import { workingFeatures } from "../../features/selection.ts";
-import { allLocalAddresses } from "../../kernel/addresses.ts";
+import { hostAddresses } from "../../kernel/addresses.ts";
 import { onlineCores } from "../../kernel/host.ts";
 import { type Nft, NftProgram } from "../../kernel/nft.ts";
 import { conntrackSettings } from "../../kernel/sysctl.ts";
@@ -137,7 +137,10 @@ async function kubeProxyFacts(
   ];
   return {
     answeredMode: await gatherProxyMode(host, metrics.map(localUrl)),
-    hostAddresses: await allLocalAddresses(host.files).catch(() => undefined),
+    hostAddresses: await hostAddresses(host.files).then(
+      ({ local }) => local,
+      () => undefined,
+    ),
   };
 }
 

@@ -2,7 +2,7 @@ import { AppError, badArgument } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
 import { listText } from "../../base/text.ts";
 import type { ProxyOptions } from "../../config/options.ts";
-import { allInterfaceAddresses } from "../../kernel/addresses.ts";
+import { hostAddresses } from "../../kernel/addresses.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import type { FilesResult } from "../../kube/files/object-gatherer.ts";
@@ -190,6 +190,5 @@ async function renderObjects(
 }
 
 async function contextOfHost(options: ProxyOptions, cache: ObjectCache): Promise<NodeContext> {
-  const addresses = await allInterfaceAddresses(hostFiles);
-  return nodeContextOf(options, cache, { families: FAMILIES, addresses });
+  return nodeContextOf(options, cache, { families: FAMILIES, ...(await hostAddresses(hostFiles)) });
 }

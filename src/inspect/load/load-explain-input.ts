@@ -1,5 +1,5 @@
 import { FRONTEND_KINDS } from "../../features/frontends.ts";
-import { allLocalAddresses } from "../../kernel/addresses.ts";
+import { hostAddresses } from "../../kernel/addresses.ts";
 import { affinityEntry } from "../../kernel/affinity-entry.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { openTables } from "../../kernel/netlink-tables.ts";
@@ -63,7 +63,7 @@ export async function loadExplainInput(
     cache,
     nodeContext,
     state,
-    host: hostOf(nodeContext, await allLocalAddresses(hostFiles)),
+    host: hostOf(nodeContext, (await hostAddresses(hostFiles)).local),
     ignored: unserved.ignored,
     loadBalancers: unserved.loadBalancers,
     objectsKnown,

@@ -1,6 +1,6 @@
 import { AppError, badArgument } from "../../base/errors.ts";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
-import { allLocalAddresses } from "../../kernel/addresses.ts";
+import { hostAddresses } from "../../kernel/addresses.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { NftProgram } from "../../kernel/nft.ts";
 import { listTableOf } from "../../kernel/nft-listings.ts";
@@ -44,8 +44,8 @@ export async function compareWithKubeProxy(
   const theirs = (await kubeProxyTables(sides.listings, request, nftPath)).map(withoutClients);
   const families = FAMILIES.filter((family) => theirs.some((table) => table.family === family));
   const own = Object.values(sides.isLive ? (await liveTables(request)).ruleset : state.ruleset);
-  const hostAddresses = await allLocalAddresses(hostFiles);
-  const host = hostOf(nodeContext, hostAddresses);
+  const { local } = await hostAddresses(hostFiles);
+  const host = hostOf(nodeContext, local);
   const comparison = compareOutcomes(
     { tables: theirs, host },
     { tables: own.filter(({ family }) => families.includes(family)), host },

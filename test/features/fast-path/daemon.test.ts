@@ -41,7 +41,7 @@ async function flowtableCommands(given: Partial<SupportedOptions>): Promise<obje
     ...{ nft, ownCommits: fake.ownCommits, tables: fake.tables, logger: memoryLogger() },
     system: {
       ...{ ...idleHost(), clock, files },
-      readHost: async () => ({ families: ["ip"], addresses: { ip: ["192.0.2.2"], ip6: [] } }),
+      readHost: async () => ({ families: ["ip"], addresses: { ip: ["192.0.2.2"], ip6: [] }, local: [] }),
     },
     objects: idleOrigin((made) => {
       handlers = made;

@@ -64,7 +64,7 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
     shown: () => undefined,
     requestSync: () => {},
     betweenSyncs: async () => {},
-    localAddresses: async () => [],
+    localAddresses: () => [],
     warn: (service, event) => warnings.push({ service, event }),
   };
   const health = new PassiveHealth(

@@ -49,7 +49,7 @@ async function start(path: string) {
     tables: fake.tables,
     system: {
       clock,
-      readHost: async () => ({ families: ["ip"], addresses: { ip: [], ip6: [] } }),
+      readHost: async () => ({ families: ["ip"], addresses: { ip: [], ip6: [] }, local: [] }),
       ...idleHost(),
     },
     logger,

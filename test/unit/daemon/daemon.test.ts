@@ -33,7 +33,12 @@ async function start({ dryRun = false, listed = true, lock = idleHost().lock } =
   const clock = new ManualClock(100_000);
   const logger = memoryLogger();
   const costly: CostlyTable[] = [];
-  const view = { families: ["ip" as const], addresses: { ip: ["192.0.2.2"], ip6: [] }, isUnreadable: false };
+  const view = {
+    families: ["ip" as const],
+    addresses: { ip: ["192.0.2.2"], ip6: [] },
+    local: ["192.0.2.2"],
+    isUnreadable: false,
+  };
   let handlers: SourceHandlers | undefined;
   daemon = await createDaemon({
     options,

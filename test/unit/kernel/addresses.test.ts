@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { interfaceAddresses, localAddresses, matchNodePortAddresses } from "../../../src/kernel/addresses.ts";
+import { hostAddresses, matchNodePortAddresses } from "../../../src/kernel/addresses.ts";
 import { FakeHostFiles } from "../../support/fake-host-files.ts";
 
 const FIB_TRIE = `Main:
@@ -29,39 +29,32 @@ const IF_INET6 = `fe8000000000000000fc00fffe000001 04 40 20 80     eth0
 fd00000000000000000000000000000a 04 40 00 82     eth0
 `;
 
-describe("localAddresses", () => {
-  const files = new FakeHostFiles({ "/proc/net/fib_trie": FIB_TRIE, "/proc/net/if_inet6": IF_INET6 });
+const ROUTE =
+  "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\neth1\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\n";
 
-  test("returns the local host routes of IPv4, sorted", async () => {
-    expect(await localAddresses("ip", files)).toEqual(["10.0.0.2", "127.0.0.1", "192.0.2.9"]);
+describe("hostAddresses", () => {
+  const ip = { "/proc/net/fib_trie": FIB_TRIE, "/proc/net/route": ROUTE };
+  const files = new FakeHostFiles({ ...ip, "/proc/net/if_inet6": IF_INET6 });
+
+  test("has the local host routes of IPv4 and the addresses of IPv6, sorted", async () => {
+    const { local, addresses } = await hostAddresses(files);
+    const ip6 = ["::1", "fd00::a", "fe80::fc:ff:fe00:1"];
+    expect(local).toEqual(["10.0.0.2", "127.0.0.1", "192.0.2.9", ...ip6]);
+    expect(addresses.ip6).toEqual(ip6);
   });
 
-  test("returns the addresses of interfaces for IPv6", async () => {
-    expect(await localAddresses("ip6", files)).toEqual(["::1", "fd00::a", "fe80::fc:ff:fe00:1"]);
+  test("has none of IPv6 on a host without it, and throws without /proc", async () => {
+    expect((await hostAddresses(new FakeHostFiles(ip))).addresses.ip6).toEqual([]);
+    await expect(hostAddresses(new FakeHostFiles({}))).rejects.toMatchObject({ code: "HOST" });
   });
 
-  test("returns none for IPv6 on a host without it, and throws without /proc", async () => {
-    expect(await localAddresses("ip6", new FakeHostFiles({}))).toEqual([]);
-    await expect(localAddresses("ip", new FakeHostFiles({}))).rejects.toMatchObject({ code: "HOST" });
-  });
-});
-
-describe("interfaceAddresses", () => {
-  const files = new FakeHostFiles({
-    "/proc/net/fib_trie": FIB_TRIE,
-    "/proc/net/route":
-      "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\neth1\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\n",
-  });
-
-  test("returns addresses of interfaces with a carrier, and local ones in subnets of the others", async () => {
+  test("has IPv4 addresses of interfaces with a carrier, and local ones in subnets of the others", async () => {
     const lo = { address: "127.0.0.1" };
-    expect(await interfaceAddresses("ip", files, { lo: [lo] })).toEqual(["10.0.0.2", "127.0.0.1"]);
-    expect(await interfaceAddresses("ip", files, { lo: [lo], eth1: [{ address: "10.0.0.9" }] })).toEqual([
-      "127.0.0.1",
-    ]);
-    expect(await interfaceAddresses("ip", files, { eth0: [{ address: "192.0.2.9" }], eth1: [] })).toEqual([
-      "192.0.2.9",
-    ]);
+    const ofInterfaces = async (running: Parameters<typeof hostAddresses>[1]) =>
+      (await hostAddresses(files, running)).addresses.ip;
+    expect(await ofInterfaces({ lo: [lo] })).toEqual(["10.0.0.2", "127.0.0.1"]);
+    expect(await ofInterfaces({ lo: [lo], eth1: [{ address: "10.0.0.9" }] })).toEqual(["127.0.0.1"]);
+    expect(await ofInterfaces({ eth0: [{ address: "192.0.2.9" }], eth1: [] })).toEqual(["192.0.2.9"]);
   });
 });
 

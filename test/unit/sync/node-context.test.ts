@@ -16,6 +16,7 @@ const PARTS = FEATURES.flatMap(({ ruleset, annotations }) => (annotations ? (rul
 const host: HostView = {
   families: ["ip", "ip6"],
   addresses: { ip: ["127.0.0.1", "192.0.2.2", "198.51.100.2"], ip6: ["::1", "fd00:c0::2"] },
+  local: [],
 };
 
 function cache(): ObjectCache {

@@ -23,7 +23,7 @@ function setUp() {
   const logger = memoryLogger();
   const cache = new ObjectCache("node-1");
   const options = { inForce: { ...resolveOptions().options, features: ALL_FEATURES } };
-  const view = { families: ["ip", "ip6"], addresses: { ip: [], ip6: [] } } as const;
+  const view = { families: ["ip", "ip6"], addresses: { ip: [], ip6: [] }, local: [] } as const;
   const nodeContext = new NodeContextReader({
     options: () => options.inForce,
     cache,
