@@ -1,7 +1,7 @@
 import type { ByFamily, Family } from "../base/family.ts";
 import { addToGroup, groupBy } from "../base/group-by.ts";
 import { type Flow, type FlowEnd, type FlowPlace, isTranslated, placeOfFlows } from "../kernel/conntrack.ts";
-import { type Endpoint, endpointsOf } from "../model/endpoint.ts";
+import { type Endpoint, SlicesByPort } from "../model/endpoint.ts";
 import type { EndpointSlice, SliceEndpoint } from "../model/endpoint-slice.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import { familyOf, isLoopback } from "../model/ip.ts";
@@ -9,7 +9,6 @@ import type { NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { Service } from "../model/service.ts";
 import { type ServicePort, servicePortsOf } from "../model/service-port.ts";
-import { SliceEndpoints } from "../model/slice-endpoints.ts";
 import type { FamilyState } from "../ruleset/family-state.ts";
 import type { PortInterval } from "../ruleset/interval-frontends.ts";
 import { frontendKey, intervalKey, nodePortKey, parseFrontendKey } from "../ruleset/keys.ts";
@@ -161,21 +160,27 @@ export class UdpFrontends {
   judge(hosts: NodeAddresses, removed: ReadonlySet<string>): (flow: Flow) => boolean {
     const isEnded = this.#parts.ended();
     const removedIntervals = intervalsIn(removed);
+    const byService = new Map<ServiceName, SlicesByPort>();
+    const serving = (port: ServicePort, among?: (slice: EndpointSlice) => readonly SliceEndpoint[]) => {
+      const { name } = port.service;
+      const slices = byService.get(name) ?? new SlicesByPort(this.#parts.cache.slices(name));
+      byService.set(name, slices);
+      return slices
+        .endpointsOf(port, this.#parts.cache.node.name, undefined, among)
+        .filter((one) => (one.source.ready || one.source.serving) && !isEnded(name, one));
+    };
     const bySlice = new Map<EndpointSlice, ReadonlyMap<string, readonly SliceEndpoint[]>>();
-    const endpointsAt = (address: string, port: ServicePort) => {
-      const slices = this.#slicesOf(port).flatMap((slice) => {
+    const endpointsAt = (address: string, port: ServicePort) =>
+      serving(port, (slice) => {
         const byAddress = bySlice.get(slice) ?? groupBy(slice.endpoints, (endpoint) => endpoint.address);
         bySlice.set(slice, byAddress);
-        const endpoints = byAddress.get(address);
-        return endpoints === undefined ? [] : [{ ...slice, endpoints: new SliceEndpoints(endpoints) }];
+        return byAddress.get(address) ?? [];
       });
-      return this.#serving(slices, port, isEnded);
-    };
     const haveServing = new Map<ServicePortKey, boolean>();
     const hasServing = (port: ServicePort): boolean => {
       const known = haveServing.get(port.key);
       if (known !== undefined) return known;
-      const isAny = this.#serving(this.#slicesOf(port), port, isEnded).length > 0;
+      const isAny = serving(port).length > 0;
       haveServing.set(port.key, isAny);
       return isAny;
     };
@@ -200,18 +205,6 @@ export class UdpFrontends {
       known.set(key, verdict);
       return verdict;
     };
-  }
-
-  #slicesOf({ service }: ServicePort): readonly EndpointSlice[] {
-    return this.#parts.cache.slices(service.name);
-  }
-
-  /** The endpoints of a service port in some slices that may have flows. */
-  #serving(slices: Iterable<EndpointSlice>, port: ServicePort, isEnded: IsEnded): Endpoint[] {
-    return endpointsOf(slices, port, this.#parts.cache.node.name).filter(
-      (endpoint) =>
-        (endpoint.source.ready || endpoint.source.serving) && !isEnded(port.service.name, endpoint),
-    );
   }
 
   /** The frontend in the desired rules, and whether it is served at this address. */

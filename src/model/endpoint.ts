@@ -1,4 +1,4 @@
-import { addToGroup, groupBy } from "../base/group-by.ts";
+import { addToGroup } from "../base/group-by.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "./endpoint-slice.ts";
 import type { ServicePortSpec } from "./service.ts";
 import type { ServicePort } from "./service-port.ts";
@@ -30,47 +30,40 @@ type PortInFamily = Pick<ServicePort, "family"> & {
   readonly spec: Pick<ServicePortSpec, "name" | "protocol">;
 };
 
-/**
- * The endpoints of one service port, sorted by target: from all slices of the Service and family that have a
- * port with this name and protocol. Two pods may share an address for a while: of several entries for one
- * endpoint, the best counts, in whatever order they come. One that does not terminate is better (kube-proxy
- * 1.36, kubernetes pull request 135593), then one that is ready, serving, or local, then the larger share.
- */
-export function endpointsOf(
-  slices: Iterable<EndpointSlice>,
-  { family, spec }: PortInFamily,
-  nodeName: string,
-  shareOf = EQUAL,
-): Endpoint[] {
-  const all: Endpoint[] = [];
-  for (const slice of slices) {
-    if (slice.family !== family) continue;
-    const share = shareOf(slice);
-    for (const { port } of portsNamed(slice.ports, spec)) addEndpoints(all, slice, share, port, nodeName);
-  }
-  return withoutRepeated(all.sort(byTarget));
-}
-
 /** The slices of a Service by the names of their ports: reads each slice once, for all ports. */
 export class SlicesByPort {
   readonly #named = new Map<string, { readonly slice: EndpointSlice; readonly port: number }[]>();
 
-  /** @param names the names of the ports to ask for */
-  constructor(slices: readonly EndpointSlice[], names: ReadonlySet<string>) {
-    if (names.size === 0) return;
+  /** @param names the names of the ports to ask for; all if absent */
+  constructor(slices: readonly EndpointSlice[], names?: ReadonlySet<string>) {
+    if (names?.size === 0) return;
     for (const slice of slices) {
       for (const port of slice.ports) {
         const name = portNameOf(port);
-        if (names.has(name)) addToGroup(this.#named, name, { slice, port: port.port });
+        if (names?.has(name) !== false) addToGroup(this.#named, name, { slice, port: port.port });
       }
     }
   }
 
-  /** As the function of this name. */
-  endpointsOf({ family, spec }: PortInFamily, nodeName: string, shareOf = EQUAL): Endpoint[] {
+  /**
+   * The endpoints of one service port, sorted by target: from all slices of the family that have a port with
+   * its name and protocol. Two pods may share an address for a while: of several entries for one endpoint, the
+   * best counts, in whatever order they come. One that does not terminate is better (kube-proxy 1.36,
+   * kubernetes pull request 135593), then one that is ready, serving, or local, then the larger share.
+   * @param among the endpoints of a slice to choose from; all if absent
+   */
+  endpointsOf(
+    { family, spec }: PortInFamily,
+    nodeName: string,
+    shareOf = EQUAL,
+    among: (slice: EndpointSlice) => Iterable<SliceEndpoint> = ({ endpoints }) => endpoints,
+  ): Endpoint[] {
     const all: Endpoint[] = [];
-    for (const { slice, port } of this.#named.get(portNameOf(spec)) ?? [])
-      if (slice.family === family) addEndpoints(all, slice, shareOf(slice), port, nodeName);
+    for (const { slice, port } of this.#named.get(portNameOf(spec)) ?? []) {
+      if (slice.family !== family) continue;
+      const share = shareOf(slice);
+      for (const source of among(slice)) all.push(endpointOf(source, share, port, nodeName));
+    }
     return withoutRepeated(all.sort(byTarget));
   }
 }
@@ -98,38 +91,9 @@ function haveSameEndpoints(a: EndpointSlice, b: EndpointSlice): boolean {
   return restOf(a) === restOf(b) && a.endpoints.equals(b.endpoints);
 }
 
-/** Maximum number of ports to search one by one; above it, an index is faster. */
-const FEW = 16;
-
-/** Indexes the ports of slices with many: each of a Service's thousands of ports searches its slices. */
-const portIndexes = new WeakMap<readonly SlicePort[], ReadonlyMap<string, readonly SlicePort[]>>();
-
-/** The ports of a slice with the name and protocol of a service port. */
-function portsNamed(
-  ports: readonly SlicePort[],
-  wanted: Pick<SlicePort, "name" | "protocol">,
-): readonly SlicePort[] {
-  if (ports.length <= FEW) {
-    return ports.filter(({ name, protocol }) => name === wanted.name && protocol === wanted.protocol);
-  }
-  const index = portIndexes.get(ports) ?? groupBy(ports, portNameOf);
-  portIndexes.set(ports, index);
-  return index.get(portNameOf(wanted)) ?? [];
-}
-
 /** The name and protocol by which the ports of Services and slices are matched. */
 export function portNameOf({ name, protocol }: Pick<SlicePort, "name" | "protocol">): string {
   return `${protocol} ${name}`;
-}
-
-function addEndpoints(
-  to: Endpoint[],
-  { endpoints }: EndpointSlice,
-  share: number,
-  port: number,
-  nodeName: string,
-): void {
-  for (const source of endpoints) to.push(endpointOf(source, share, port, nodeName));
 }
 
 function endpointOf(source: SliceEndpoint, share: number, port: number, nodeName: string): Endpoint {

@@ -6,6 +6,7 @@ import type { PassiveHealthSetting } from "../../src/features/passive-health-che
 import { FEATURES } from "../../src/features/registry.ts";
 import type { Scheduler } from "../../src/features/schedulers/scheduler.ts";
 import { ALL_FEATURES, isEnabled } from "../../src/features/selection.ts";
+import { type Endpoint, SlicesByPort } from "../../src/model/endpoint.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
 import { type ServiceName, type ServicePortKey, serviceName } from "../../src/model/ids.ts";
 import { familyOf } from "../../src/model/ip.ts";
@@ -288,4 +289,12 @@ export function chainNames(renderer: Renderer, family: Family = "ip"): string[] 
 
 function addressesByFamily(addresses: readonly string[]): ByFamily<readonly string[]> {
   return byFamily((family) => addresses.filter((address) => familyOf(address) === family));
+}
+
+/** Returns the endpoints of one service port in some slices. */
+export function endpointsOf(
+  slices: readonly EndpointSlice[],
+  ...port: Parameters<SlicesByPort["endpointsOf"]>
+): Endpoint[] {
+  return new SlicesByPort(slices).endpointsOf(...port);
 }

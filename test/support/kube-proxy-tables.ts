@@ -1,4 +1,4 @@
-import { type Endpoint, endpointsOf } from "../../src/model/endpoint.ts";
+import { type Endpoint, SlicesByPort } from "../../src/model/endpoint.ts";
 import { cidrContains } from "../../src/model/ip.ts";
 import { type ServicePort, servicePortsOf } from "../../src/model/service-port.ts";
 import type { AnyTable } from "../../src/nft/ast/any-table.ts";
@@ -25,7 +25,10 @@ export function kubeProxyTable(objects: Required<Objects>, context: FamilyContex
   const ports = objects.services.flatMap(servicePortsOf).filter(({ family }) => family === context.family);
   for (const port of ports) {
     const slices = objects.slices.filter(({ service }) => service === port.service.name);
-    builder.addServicePort(port, choose(port, endpointsOf(slices, port, context.place.name), context));
+    builder.addServicePort(
+      port,
+      choose(port, new SlicesByPort(slices).endpointsOf(port, context.place.name), context),
+    );
   }
   const [table] = anyTables({ objects: builder.listing() });
   if (table === undefined) throw new Error("no table");

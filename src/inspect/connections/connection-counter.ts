@@ -2,7 +2,7 @@ import type { Family } from "../../base/family.ts";
 import { sortedEntries } from "../../base/first-sorted.ts";
 import { groupBy } from "../../base/group-by.ts";
 import type { Flow, FlowEnd } from "../../kernel/conntrack.ts";
-import { type Endpoint, endpointsOf } from "../../model/endpoint.ts";
+import { type Endpoint, SlicesByPort } from "../../model/endpoint.ts";
 import type { Protocol, ServiceName, ServicePortKey } from "../../model/ids.ts";
 import { compareAddresses, familyOf } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
@@ -246,6 +246,7 @@ export class ConnectionAttribution {
   readonly #state: RulesetState;
   readonly #cache: ObjectCache;
   readonly #nodeAddresses: ReadonlySet<string>;
+  readonly #slices = new Map<ServiceName, SlicesByPort>();
   readonly #endpoints = new Map<ServicePortKey, ReadonlyMap<string, Endpoint>>();
 
   /** @param nodeAddresses the addresses of this host: only these can serve NodePorts */
@@ -273,7 +274,10 @@ export class ConnectionAttribution {
   #endpointsOf(port: ServicePort): ReadonlyMap<string, Endpoint> {
     const known = this.#endpoints.get(port.key);
     if (known !== undefined) return known;
-    const endpoints = endpointsOf(this.#cache.slices(port.service.name), port, this.#cache.node.name);
+    const { name } = port.service;
+    const slices = this.#slices.get(name) ?? new SlicesByPort(this.#cache.slices(name));
+    this.#slices.set(name, slices);
+    const endpoints = slices.endpointsOf(port, this.#cache.node.name);
     const byTarget = new Map(endpoints.map((endpoint) => [endpoint.target, endpoint]));
     this.#endpoints.set(port.key, byTarget);
     return byTarget;

@@ -1,19 +1,28 @@
 import { describe, expect, test } from "vitest";
-import { endpointsOf, portNameOf, SlicesByPort } from "../../../src/model/endpoint.ts";
+import { portNameOf, SlicesByPort } from "../../../src/model/endpoint.ts";
 import type { Protocol } from "../../../src/model/ids.ts";
-import { DRAINING, endpoint, GONE, HERE, localEndpoint, slice, slicePort } from "../../support/build.ts";
+import {
+  DRAINING,
+  endpoint,
+  endpointsOf,
+  GONE,
+  HERE,
+  localEndpoint,
+  slice,
+  slicePort,
+} from "../../support/build.ts";
 
 const portOf = (name: string, protocol: Protocol) => ({ family: "ip", spec: { name, protocol } }) as const;
 const nameless = portOf("", "tcp");
-/** The targets, which are the same from slices that were read for several ports. */
+/** The targets, which are the same from slices that were read for some ports. */
 function targets(...[slices, port, nodeName]: Parameters<typeof endpointsOf>) {
   const found = endpointsOf(slices, port, nodeName);
-  const byPort = new SlicesByPort([...slices], new Set([portNameOf(port.spec), "tcp other"]));
+  const byPort = new SlicesByPort(slices, new Set([portNameOf(port.spec), "tcp other"]));
   expect(byPort.endpointsOf(port, nodeName)).toEqual(found);
   return found.map(({ target }) => target);
 }
 
-describe("endpointsOf", () => {
+describe("SlicesByPort", () => {
   test("gathers the endpoints of all slices of a Service, sorted", () => {
     const slices = [
       slice({ name: "b", endpoints: ["10.0.0.9", "10.0.0.1"] }),
@@ -83,19 +92,6 @@ describe("endpointsOf", () => {
     for (const each of [slices, slices.toReversed(), [slice({ endpoints: [kept, dropped] })]]) {
       expect(endpointsOf(each, nameless, HERE.name).map(({ source }) => source)).toEqual([kept]);
     }
-  });
-
-  test("takes the port by name and protocol from a slice with hundreds of ports", () => {
-    const ports = Array.from({ length: 300 }, (_, i) => slicePort(1000 + i, { name: `port-${i}` }));
-    const slices = [
-      slice({
-        ports: [...ports, slicePort(9999, { name: "port-7", protocol: "udp" })],
-        endpoints: ["10.0.0.1"],
-      }),
-    ];
-    expect(targets(slices, portOf("port-7", "tcp"), HERE.name)).toEqual(["10.0.0.1 . 1007"]);
-    expect(targets(slices, portOf("port-7", "udp"), HERE.name)).toEqual(["10.0.0.1 . 9999"]);
-    expect(targets(slices, portOf("port-300", "tcp"), HERE.name)).toEqual([]);
   });
 
   test("finds no local endpoint on a node without a name", () => {

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { endpointsOf } from "../../../src/model/endpoint.ts";
 import type { SliceEndpoint } from "../../../src/model/endpoint-slice.ts";
 import { chooseEndpoints, type Place, whyExcluded } from "../../../src/model/topology.ts";
 import {
   DRAINING,
   endpoint,
+  endpointsOf,
   GONE,
   HERE,
   localEndpoint,

@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import { endpointsOf } from "../../../src/model/endpoint.ts";
 import type { SliceEndpoint } from "../../../src/model/endpoint-slice.ts";
 import { chooseEndpoints } from "../../../src/model/topology.ts";
 import { type Balancer, balancerName, chooserName } from "../../../src/ruleset/chain-names.ts";
@@ -10,6 +9,7 @@ import { listIdentity } from "../../../src/ruleset/source-ranges.ts";
 import {
   type ContextOptions,
   endpoint,
+  endpointsOf,
   familyContext,
   HERE,
   localEndpoint,
