@@ -126,8 +126,8 @@ export class StaleFlowCleaner {
   #formerHosts: ReadonlySet<string> = new Set();
   /** The places whose flows may be stale, by their JSON. */
   readonly #due = new Map<string, FlowPlace>();
-  /** The places of a failed cleaning. */
-  #left: readonly FlowPlace[] = [];
+  /** When they are to be cleaned, on the monotonic clock: later after a failure. */
+  #dueAt = Number.POSITIVE_INFINITY;
   #cleaning: Promise<void> | undefined;
   /** When the next cleaning may begin, on the monotonic clock. */
   #mayBeginAt = Number.NEGATIVE_INFINITY;
@@ -151,6 +151,7 @@ export class StaleFlowCleaner {
    */
   clean(places: readonly FlowPlace[]): Promise<void> {
     this.#add(places);
+    this.#dueAt = this.#parts.clock.monotonic();
     this.#cleaning ??= this.#drain();
     return this.#cleaning;
   }
@@ -164,7 +165,7 @@ export class StaleFlowCleaner {
 
   async #drain(): Promise<void> {
     const { clock } = this.#parts;
-    while (this.#due.size > 0) {
+    while (this.#due.size > 0 && this.#dueAt <= clock.monotonic()) {
       const pause = this.#mayBeginAt - clock.monotonic();
       if (pause > 0) await new Promise<void>((resolve) => clock.after(pause, resolve));
       const startedAt = clock.monotonic();
@@ -177,13 +178,12 @@ export class StaleFlowCleaner {
 
   async #cleanOnce(): Promise<void> {
     const { clock, frontends, onCleaned } = this.#parts;
-    this.#add(this.#left);
     const places = [...this.#due.values()];
     this.#due.clear();
-    this.#left = [];
+    this.#dueAt = Number.POSITIVE_INFINITY;
+    this.#retry?.cancel();
     if (frontends.isEmpty) return;
     const removed = frontends.takeRemoved();
-    this.#retry?.cancel();
     const startedAt = clock.monotonic();
     try {
       const deleted = await this.#deleteStale(places, removed);
@@ -192,10 +192,11 @@ export class StaleFlowCleaner {
       onCleaned({ deleted, duration: clock.monotonic() - startedAt });
     } catch (error) {
       frontends.putBack(removed);
-      this.#left = places;
+      this.#add(places);
       this.#failures.add(messageOf(error), { hint: HINT });
       const pause = Math.min(MAX_RETRY, RETRY * 2 ** this.#failed++);
-      this.#retry = clock.after(pause, () => void this.clean(this.#left));
+      this.#dueAt = Math.min(this.#dueAt, clock.monotonic() + pause);
+      this.#retry = clock.after(pause, () => void this.clean([]));
     }
   }
 
