@@ -50,6 +50,15 @@ export class AttributeView {
     return at + length;
   }
 
+  /** Reads each attribute between two offsets. @throws MalformedMessage as {@link end} and `read` do */
+  each(from: number, limit: number, read: (type: number, at: number, end: number) => void): void {
+    for (let at = from; at < limit; ) {
+      const end = this.end(at, limit);
+      read(this.type(at), at, end);
+      at += padded(end - at);
+    }
+  }
+
   type(at: number): number {
     return this.host16(at + 2) & TYPE;
   }

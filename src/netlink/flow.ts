@@ -1,5 +1,5 @@
 import type { Family } from "../base/family.ts";
-import { type AttributeView, type Endianness, MalformedMessage, padded } from "./attributes.ts";
+import { type AttributeView, type Endianness, MalformedMessage } from "./attributes.ts";
 import { decodedParts } from "./element-bytes.ts";
 
 /** An end of a flow. */
@@ -61,24 +61,24 @@ const PROTOCOLS_BY_NUMBER: ReadonlyMap<number, Flow["protocol"]> = new Map(
 );
 
 // Numbers of linux/netfilter/nfnetlink_conntrack.h. Others are ignored: newer kernels have more.
-const ORIGINAL = 1;
+export const FLOW_ORIGINAL = 1;
 const REPLY = 2;
 const STATUS = 3;
 const STATE = 4;
-const TIMEOUT = 7;
+export const FLOW_TIMEOUT = 7;
 const MARK = 8;
 const ORIGINAL_COUNTS = 9;
 const REPLY_COUNTS = 10;
 const ID = 12;
-const ZONE = 18;
+export const FLOW_ZONE = 18;
 const TIMES = 20;
 
-const TUPLE_ADDRESSES = 1;
-const TUPLE_PROTOCOL = 2;
+export const TUPLE_ADDRESSES = 1;
+export const TUPLE_PROTOCOL = 2;
 const SOURCES: ReadonlySet<number> = new Set([1, 3]);
-const PROTOCOL_NUMBER = 1;
-const SOURCE_PORT = 2;
-const DESTINATION_PORT = 3;
+export const PROTOCOL_NUMBER = 1;
+export const SOURCE_PORT = 2;
+export const DESTINATION_PORT = 3;
 const COUNTED_PACKETS = 1;
 const COUNTED_BYTES = 2;
 const START = 1;
@@ -128,17 +128,17 @@ export function readFlow(
   let [remaining, zone, startedAt]: (number | undefined)[] = [];
   let [id, mark] = [0, 0];
   let [sent, received]: (FlowCounts | undefined)[] = [];
-  eachAttribute(view, from, limit, (type, at, end) => {
-    if (type === ORIGINAL) original = readTuple(view, at, end, family, endianness);
+  view.each(from, limit, (type, at, end) => {
+    if (type === FLOW_ORIGINAL) original = readTuple(view, at, end, family, endianness);
     else if (type === REPLY) reply = readTuple(view, at, end, family, endianness);
     else if (type === STATUS) status = view.number32(at, end);
     else if (type === STATE) state = readState(view, at, end);
-    else if (type === TIMEOUT) remaining = view.number32(at, end);
+    else if (type === FLOW_TIMEOUT) remaining = view.number32(at, end);
     else if (type === MARK) mark = view.number32(at, end);
     else if (type === ORIGINAL_COUNTS) sent = readCounts(view, at, end);
     else if (type === REPLY_COUNTS) received = readCounts(view, at, end);
     else if (type === ID) id = view.number32(at, end);
-    else if (type === ZONE) zone = view.number16(at, end);
+    else if (type === FLOW_ZONE) zone = view.number16(at, end);
     else if (type === TIMES) startedAt = readStart(view, at, end);
   });
   if (original === undefined || reply === undefined) throw new MalformedMessage("flow without addresses");
@@ -180,8 +180,8 @@ function readTuple(
     destination: { address: "", port: 0 },
   };
   const types = [family === "ip" ? "ipv4_addr" : "ipv6_addr"] as const;
-  eachAttribute(view, view.content(from), limit, (part, start, until) => {
-    eachAttribute(view, view.content(start), until, (type, at, end) => {
+  view.each(view.content(from), limit, (part, start, until) => {
+    view.each(view.content(start), until, (type, at, end) => {
       if (part === TUPLE_ADDRESSES) {
         const text = decodedParts(types, view.latin1(at, end), endianness);
         if (text === undefined) throw new MalformedMessage("address of another family");
@@ -198,10 +198,10 @@ function readTuple(
 
 function readState(view: AttributeView, from: number, limit: number): string | undefined {
   let state: string | undefined;
-  eachAttribute(view, view.content(from), limit, (protocol, start, until) => {
+  view.each(view.content(from), limit, (protocol, start, until) => {
     const names = STATES.get(protocol);
     if (names === undefined) return;
-    eachAttribute(view, view.content(start), until, (type, at, end) => {
+    view.each(view.content(start), until, (type, at, end) => {
       if (type === STATE_NUMBER) state = names[view.number8(at, end)];
     });
   });
@@ -210,7 +210,7 @@ function readState(view: AttributeView, from: number, limit: number): string | u
 
 function readCounts(view: AttributeView, from: number, limit: number): FlowCounts {
   const counts = { packets: 0, bytes: 0 };
-  eachAttribute(view, view.content(from), limit, (type, at, end) => {
+  view.each(view.content(from), limit, (type, at, end) => {
     if (type === COUNTED_PACKETS) counts.packets = view.number64(at, end);
     else if (type === COUNTED_BYTES) counts.bytes = view.number64(at, end);
   });
@@ -219,21 +219,8 @@ function readCounts(view: AttributeView, from: number, limit: number): FlowCount
 
 function readStart(view: AttributeView, from: number, limit: number): number | undefined {
   let startedAt: number | undefined;
-  eachAttribute(view, view.content(from), limit, (type, at, end) => {
+  view.each(view.content(from), limit, (type, at, end) => {
     if (type === START) startedAt = view.number64(at, end) / 1e6;
   });
   return startedAt;
-}
-
-function eachAttribute(
-  view: AttributeView,
-  from: number,
-  limit: number,
-  read: (type: number, at: number, end: number) => void,
-): void {
-  for (let at = from; at < limit; ) {
-    const end = view.end(at, limit);
-    read(view.type(at), at, end);
-    at += padded(end - at);
-  }
 }

@@ -225,13 +225,10 @@ function readNames(
 ): { readonly table: string; readonly name: string } {
   let table: string | undefined;
   let name: string | undefined;
-  for (let at = from; at < limit; ) {
-    const end = view.end(at, limit);
-    const type = view.type(at);
+  view.each(from, limit, (type, at, end) => {
     if (type === tableType) table = view.text(at, end);
     if (type === nameType) name = view.text(at, end);
-    at += padded(end - at);
-  }
+  });
   if (table === undefined || name === undefined) throw new MalformedMessage("object without a name");
   return { table, name };
 }
@@ -245,14 +242,11 @@ function readElements(
   let table: string | undefined;
   let set: string | undefined;
   let elements: readonly RawElement[] = [];
-  for (let at = from; at < limit; ) {
-    const end = view.end(at, limit);
-    const type = view.type(at);
+  view.each(from, limit, (type, at, end) => {
     if (type === ELEMENTS_TABLE) table = view.text(at, end);
     else if (type === ELEMENTS_SET) set = view.text(at, end);
     else if (type === ELEMENTS_LIST && areWanted) elements = readRawElements(view, view.content(at), end);
-    at += padded(end - at);
-  }
+  });
   if (table === undefined || set === undefined)
     throw new MalformedMessage("elements of a set without a name");
   return { table, set, elements };
@@ -266,14 +260,11 @@ function readGeneration(
   let generation: number | undefined;
   let pid = 0;
   let program = "";
-  for (let at = from; at < limit; ) {
-    const end = view.end(at, limit);
-    const type = view.type(at);
+  view.each(from, limit, (type, at, end) => {
     if (type === GENERATION_ID) generation = view.number32(at, end);
     else if (type === GENERATION_PID) pid = view.number32(at, end);
     else if (type === GENERATION_PROGRAM) program = view.text(at, end);
-    at += padded(end - at);
-  }
+  });
   if (generation === undefined) throw new MalformedMessage("generation without a number");
   return { generation, pid, program };
 }

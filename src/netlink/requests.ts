@@ -1,7 +1,18 @@
 import type { ByFamily, Family } from "../base/family.ts";
 import { type Endianness, padded } from "./attributes.ts";
 import { encodedParts } from "./element-bytes.ts";
-import { FLOW_PROTOCOLS, type Flow } from "./flow.ts";
+import {
+  DESTINATION_PORT,
+  FLOW_ORIGINAL,
+  FLOW_PROTOCOLS,
+  FLOW_TIMEOUT,
+  FLOW_ZONE,
+  type Flow,
+  PROTOCOL_NUMBER,
+  SOURCE_PORT,
+  TUPLE_ADDRESSES,
+  TUPLE_PROTOCOL,
+} from "./flow.ts";
 import type { RawElement } from "./raw-element.ts";
 
 // Types and flags of messages (nfnetlink.h, nf_tables.h and nfnetlink_conntrack.h in linux/netfilter, and
@@ -36,18 +47,10 @@ const ELEM_FLAGS = 3;
 const ELEM_KEY_END = 10;
 const DATA_VALUE = 1;
 
-const FLOW_ORIGINAL = 1;
-const FLOW_TIMEOUT = 7;
-const FLOW_ZONE = 18;
 const FLOW_FILTER = 25;
 const FILTER_ORIGINAL = 1;
-const TUPLE_ADDRESSES = 1;
-const TUPLE_PROTOCOL = 2;
 /** The source and the destination address. */
 const ADDRESS_TYPES: ByFamily<readonly [number, number]> = { ip: [1, 2], ip6: [3, 4] };
-const PROTOCOL_NUMBER = 1;
-const SOURCE_PORT = 2;
-const DESTINATION_PORT = 3;
 
 // What a filter compares (net/netfilter/nf_internals.h).
 const BY_DESTINATION = 1 << 1;

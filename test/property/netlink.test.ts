@@ -39,6 +39,8 @@ const messageLike = (order: Endianness): fc.Arbitrary<Buffer> => {
       type: fc.oneof(
         fc.nat(34).map((type) => 0xa00 | type),
         fc.nat(5),
+        // A flow.
+        fc.constant(0x100),
         fc.nat(0xffff),
       ),
       family: fc.constantFrom(2, 10, 1),
