@@ -30,6 +30,12 @@ export function namespaceOf(service: ServiceName): string {
   return service.slice(0, service.indexOf("/"));
 }
 
+/** The labels of a Service in metrics. */
+export function serviceLabels(name: ServiceName): { readonly namespace: string; readonly service: string } {
+  const [namespace = "", service = ""] = name.split("/");
+  return { namespace, service };
+}
+
 /** Names a port of a Service; `port` is its name, "" for a nameless one. */
 export function servicePortName(service: ServiceName, port: string, protocol: Protocol): ServicePortName {
   return [service, port === "" ? "" : ":", port, "/", protocol].join("") as ServicePortName;

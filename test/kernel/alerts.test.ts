@@ -81,7 +81,7 @@ const CASES: readonly Case[] = [
   },
   {
     alert: "NftProxyServiceQuarantined",
-    failing: { nft_proxy_quarantined_service_ports: "1x30" },
+    failing: { 'nft_proxy_service_quarantined{namespace="shop", service="cart"}': "1x30" },
     healthy: { nft_proxy_quarantined_service_ports: "0x30" },
     at: "10m",
   },
@@ -93,7 +93,7 @@ const CASES: readonly Case[] = [
   },
   {
     alert: "NftProxyServiceConflict",
-    failing: { nft_proxy_contested_service_ports: "2x30" },
+    failing: { 'nft_proxy_service_contested{namespace="shop", service="cart"}': "1x30" },
     healthy: { nft_proxy_contested_service_ports: "0x30" },
     at: "20m",
   },
@@ -261,8 +261,8 @@ test("NftProxyMemoryNearLimit stays silent on a node without a memory limit", as
 });
 
 test.each([
-  ["NftProxyServiceQuarantined", "nft_proxy_quarantined_service_ports", ""],
-  ["NftProxyServiceConflict", "nft_proxy_contested_service_ports", ""],
+  ["NftProxyServiceQuarantined", "nft_proxy_service_quarantined", 'namespace="shop", service="cart"'],
+  ["NftProxyServiceConflict", "nft_proxy_service_contested", 'namespace="shop", service="cart"'],
   [
     "NftProxyEndpointsEjected",
     "nft_proxy_endpoint_ejected",

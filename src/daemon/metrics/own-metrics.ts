@@ -3,6 +3,7 @@ import { FAMILIES } from "../../base/family.ts";
 import { type Labels, one, type Sample } from "../../base/sample.ts";
 import type { ContainerMemory, ProgramMemory } from "../../kernel/memory-usage.ts";
 import { type ObjectSource, RESOURCE_NAMES } from "../../kube/source.ts";
+import { type ServiceName, serviceLabels, serviceOf } from "../../model/ids.ts";
 import { NODE_FIELDS } from "../../model/object-cache.ts";
 import { deltaSize } from "../../nft/delta.ts";
 import type { DriftSummary, SyncReport } from "../../sync/sync-report.ts";
@@ -18,6 +19,20 @@ const OF_MAP = ["family", "map"];
 
 /** `refused`: the kernel or our schema refused a transaction. `missing`: nft is not installed. */
 const NFT_FAILURES = ["refused", "timeout", "missing", "other"] as const;
+
+const OF_SERVICE = ["namespace", "service"];
+
+/** Maximum number of Services with a series of their own: tenants choose how many have a fault. */
+const MOST_NAMED = 100;
+
+function namedServices<Item>(items: Iterable<Item>, nameOf: (item: Item) => ServiceName): readonly Sample[] {
+  const found = new Set<ServiceName>();
+  for (const item of items) {
+    found.add(nameOf(item));
+    if (found.size === MOST_NAMED) break;
+  }
+  return Array.from(found, (name) => ({ labels: serviceLabels(name), value: 1 }));
+}
 
 /** Metrics that kube-proxy does not have. */
 export const OWN_METRICS: Readonly<Record<string, Metric>> = {
@@ -42,6 +57,12 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     kind: "gauge",
     help: "Service ports without rules because the kernel refuses them or they exceed a limit",
     scrape: ({ reconciler }) => one(reconciler.quarantined.size),
+  },
+  nft_proxy_service_quarantined: {
+    kind: "gauge",
+    help: "1 for each of the first 100 Services with a quarantined service port",
+    labels: OF_SERVICE,
+    scrape: ({ reconciler }) => namedServices(reconciler.quarantined.keys(), serviceOf),
   },
   nft_proxy_node_lacks: {
     kind: "gauge",
@@ -71,6 +92,16 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     kind: "gauge",
     help: "Service ports that lost an address and port to another",
     on: { synced: ({ report: { conflicts } }) => one(conflicts.count) },
+  },
+  nft_proxy_service_contested: {
+    kind: "gauge",
+    help: "1 for each of the first 100 Services that lost an address and port to another",
+    labels: OF_SERVICE,
+    scrape: ({ reconciler: { state } }) =>
+      namedServices(
+        state.conflicts(MOST_NAMED).flatMap(({ losers }) => losers),
+        ({ service }) => service.name,
+      ),
   },
   nft_proxy_change_lag_seconds: {
     kind: "histogram",

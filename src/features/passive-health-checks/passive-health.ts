@@ -6,7 +6,7 @@ import { one, type Sample } from "../../base/sample.ts";
 import { counted, listText } from "../../base/text.ts";
 import { loggedReading } from "../../kernel/logged-reading.ts";
 import { type EjectedEndpoint, ejectedText } from "../../model/ejected-endpoint.ts";
-import { namespaceOf, type ServiceName, serviceName } from "../../model/ids.ts";
+import { namespaceOf, type ServiceName, serviceLabels, serviceName } from "../../model/ids.ts";
 import { mostEjected } from "../../model/topology.ts";
 import { splitParts, targetText } from "../../nft/elements.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
@@ -399,10 +399,9 @@ function ejectedSample({ target, services }: EjectedEndpoint): Sample {
 }
 
 function connectionSamples([name, counts]: readonly [ServiceName, EndpointCounts]): readonly Sample[] {
-  const [namespace = "", service = ""] = name.split("/");
   const results = { tried: counts.attempts, answered: counts.answers, refused: counts.resets };
   return Object.entries(results).map(([result, value]) => ({
-    labels: { namespace, service, result },
+    labels: { ...serviceLabels(name), result },
     value,
   }));
 }

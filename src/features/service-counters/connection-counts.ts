@@ -2,6 +2,7 @@ import { FAMILY_NAMES } from "../../base/family.ts";
 import type { Sample } from "../../base/sample.ts";
 import { socketText } from "../../base/text.ts";
 import type { TableReader } from "../../kernel/table-reader.ts";
+import { serviceLabels } from "../../model/ids.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { type ListedElement, targetText } from "../../nft/elements.ts";
 import type { FamilyState } from "../../ruleset/family-state.ts";
@@ -88,9 +89,8 @@ function labelsOf(
   { family, service: { name }, spec }: ServicePort,
   target: string,
 ): Readonly<Record<(typeof LABELS)[number], string>> {
-  const [namespace = "", service = ""] = name.split("/");
   const port = spec.name === "" ? String(spec.port) : spec.name;
-  return { ip_family: FAMILY_NAMES[family], namespace, service, port, protocol: spec.protocol, target };
+  return { ip_family: FAMILY_NAMES[family], ...serviceLabels(name), port, protocol: spec.protocol, target };
 }
 
 /** The label `target` of a frontend: `10.96.0.1:80`, or `nodePort:30080` without an address. */

@@ -25,6 +25,7 @@ test("the state gauges show the current state, with times in seconds", async () 
     scrapedParts({ reconciler: { state, quarantined, excludedFamilies }, tracker, runner, health, history }),
   );
   expect(await value("nft_proxy_quarantined_service_ports")).toBe(1);
+  expect(await value("nft_proxy_service_quarantined", 'namespace="default",service="bad"')).toBe(1);
   expect(await value("nft_proxy_excluded_family", "IPv4")).toBe(0);
   expect(await value("nft_proxy_excluded_family", "IPv6")).toBe(1);
   expect(await value("nft_proxy_node_lacks", 'field="addresses"')).toBe(1);
@@ -85,4 +86,21 @@ test("the memory of the container and of its programs is shown if the host repor
     nft,
   });
   expect(await show(undefined)).toEqual({ container: [none, none, none], nft });
+});
+
+test("the Services that lost an address to another have a series each, of which there are at most 100", async () => {
+  const metrics = testMetrics();
+  const names = [...Array(150).keys()].map((index) => `young-${String(index).padStart(3, "0")}`);
+  const winner = service({ name: "old", createdAt: 1, externalIPs: ["192.0.2.9"] });
+  const losers = names.map((name, index) =>
+    service({ name, createdAt: 2 + index, clusterIPs: [`10.96.1.${index}`], externalIPs: ["192.0.2.9"] }),
+  );
+  const { state } = renderAll({ services: [winner, ...losers] });
+  const reconciler = { state, quarantined: new Map(), excludedFamilies: new Map() };
+  metrics.readFrom(scrapedParts({ reconciler, tracker, runner, health, history }));
+  const text = await metrics.registry.metrics();
+  const found = [
+    ...text.matchAll(/^nft_proxy_service_contested\{namespace="default",service="([^"]+)"\} 1$/gm),
+  ];
+  expect(found.map(([, name]) => name)).toEqual(names.slice(0, 100));
 });
