@@ -67,28 +67,3 @@ export class FailureLog {
     this.#reasons.clear();
   }
 }
-
-/** Maximum number of lines of one kind within a window (milliseconds). */
-const MAX_LINES = 20;
-const WINDOW = 600_000;
-
-/** Limits log lines of one kind, for example while another program changes our rules repeatedly. */
-export class LogLimit {
-  #startedAt = Number.NEGATIVE_INFINITY;
-  #lines = 0;
-
-  /**
-   * Counts a line at the time `now` of the monotonic clock, milliseconds.
-   * @returns the fields to log with the line, which announce a pause if it is the last line before one;
-   * undefined if the line must not be logged
-   */
-  fields(now: number): Readonly<Record<string, string>> | undefined {
-    if (now - this.#startedAt >= WINDOW) {
-      this.#startedAt = now;
-      this.#lines = 0;
-    }
-    this.#lines++;
-    if (this.#lines > MAX_LINES) return undefined;
-    return this.#lines === MAX_LINES ? { hint: "further lines are not logged for some minutes" } : {};
-  }
-}

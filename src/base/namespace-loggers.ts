@@ -8,8 +8,8 @@ const LINES = { burst: 20, refillMs: 60_000 };
 type LimitedLevel = "info" | "warn" | "error";
 
 /**
- * Limits the lines about the objects of each namespace, where their number depends on what happens to these.
- * The others are logged for debugging.
+ * Limits the lines of each level about the objects of each namespace, where their number depends on what
+ * happens to these. The others are logged for debugging, and the next line gives their number.
  */
 export class NamespaceLoggers {
   readonly #logger: Logger;
@@ -21,16 +21,20 @@ export class NamespaceLoggers {
     this.#tokens = { info: tokens(), warn: tokens(), error: tokens() };
   }
 
-  /** The logger for lines about an object of a namespace. */
+  /** The logger for lines about an object of a namespace; "" for lines about the node. */
   of(namespace: string): Logger {
     const at = (level: LimitedLevel) => (fields: LogFields, message: string) => {
-      const left = this.#tokens[level].take(namespace);
-      if (left === undefined) this.#logger.debug(fields, message);
-      else this.#logger[level](left === 0 ? { ...fields, limit: MORE } : fields, message);
+      const taken = this.#tokens[level].take(namespace);
+      if (taken === undefined) this.#logger.debug(fields, message);
+      else this.#logger[level]({ ...fields, ...limitFields(taken) }, message);
     };
     const debug = (fields: LogFields, message: string) => this.#logger.debug(fields, message);
     return { debug, info: at("info"), warn: at("warn"), error: at("error") };
   }
 }
 
-const MORE = "further lines about this namespace are only logged for debugging for a minute";
+function limitFields({ left, missed }: { readonly left: number; readonly missed: number }): LogFields {
+  return { ...(missed > 0 && { linesLeftOut: missed }), ...(left === 0 && { limit: MORE }) };
+}
+
+const MORE = "further lines of this kind are only logged for debugging for a minute";

@@ -20,6 +20,8 @@ const OTHERS = "*";
 interface Bucket {
   tokens: number;
   refilledAt: number;
+  /** Number of attempts without a token since the last one with a token. */
+  missed: number;
 }
 
 /** Limits a rate for each namespace separately, so that no namespace uses up the share of another. */
@@ -33,13 +35,21 @@ export class NamespaceTokens {
     this.#limits = limits;
   }
 
-  /** Takes a token of a namespace. @returns the number of tokens left; undefined if there was none */
-  take(namespace: string): number | undefined {
+  /**
+   * Takes a token of a namespace.
+   * @returns the number of tokens left, and of the attempts before this one that got none; undefined if there
+   * was no token
+   */
+  take(namespace: string): { readonly left: number; readonly missed: number } | undefined {
     const bucket = this.#bucketOf(namespace);
     this.#refill(bucket);
-    if (bucket.tokens === 0) return undefined;
-    bucket.tokens -= 1;
-    return bucket.tokens;
+    if (bucket.tokens === 0) {
+      bucket.missed++;
+      return undefined;
+    }
+    const { missed } = bucket;
+    bucket.missed = 0;
+    return { left: --bucket.tokens, missed };
   }
 
   #bucketOf(namespace: string): Bucket {
@@ -47,7 +57,7 @@ export class NamespaceTokens {
     if (known !== undefined) return known;
     if (this.#buckets.size >= MOST_NAMESPACES) this.#dropFull();
     if (this.#buckets.size >= MOST_NAMESPACES && namespace !== OTHERS) return this.#bucketOf(OTHERS);
-    const bucket = { tokens: this.#limits.burst, refilledAt: this.#clock.monotonic() };
+    const bucket = { tokens: this.#limits.burst, refilledAt: this.#clock.monotonic(), missed: 0 };
     this.#buckets.set(namespace, bucket);
     return bucket;
   }

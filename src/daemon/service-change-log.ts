@@ -1,18 +1,15 @@
-import type { Clock, Timer } from "../base/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import { byFamily } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
-import { counted } from "../base/text.ts";
+import { NamespaceTokens } from "../base/namespace-tokens.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { ServiceName } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { Service } from "../model/service.ts";
 import type { SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
 
-/** Maximum number of Services named in one window. The others are counted at its end. */
-const MAX_LINES = 20;
-
-/** Length of a window, milliseconds. */
-const WINDOW = 10_000;
+/** Rate of lines about all Services together. */
+const LINES = { burst: 20, refillMs: 500 };
 
 /** Maximum number of endpoints in a Service's slices for which a line says how many are ready. */
 const MOST_COUNTED = 20_000;
@@ -25,20 +22,17 @@ interface Programmed {
 
 type Change = "added" | "deleted" | "service" | "endpoints";
 
-/** Logs a line for each Service that a sync changed. Beyond a maximum, Services are only counted. */
+/** Logs a line for each Service that a sync changed. Beyond a rate, lines are only counted. */
 export class ServiceChangeLog implements SyncSubscriber {
   readonly #cache: ObjectCache;
-  readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #programmed = new Map<ServiceName, Programmed>();
   #isFirst = true;
-  #lines = 0;
-  readonly #others = new Set<ServiceName>();
-  #window: Timer | undefined;
+  readonly #tokens: NamespaceTokens;
 
-  constructor(cache: ObjectCache, clock: Clock, logger: Logger) {
+  constructor(cache: ObjectCache, clock: Pick<Clock, "monotonic">, logger: Logger) {
     this.#cache = cache;
-    this.#clock = clock;
+    this.#tokens = new NamespaceTokens(clock, LINES);
     this.#logger = logger;
   }
 
@@ -54,22 +48,13 @@ export class ServiceChangeLog implements SyncSubscriber {
 
   /** Counts endpoints only for a line that is written. */
   #log(name: ServiceName, change: Change, before: readonly EndpointSlice[]): void {
-    this.#window ??= this.#clock.after(WINDOW, () => this.#endWindow());
-    if (this.#lines < MAX_LINES) {
-      const counts = change === "deleted" ? undefined : readyEndpoints(this.#cache.slices(name));
-      const was = counts && change === "endpoints" ? readyEndpoints(before)?.ready : undefined;
-      const { ready, nodes } = counts ?? {};
-      this.#logger.info({ service: name, change, ready, was, nodes }, "programmed");
-    } else this.#others.add(name);
-    this.#lines++;
-  }
-
-  #endWindow(): void {
-    const others = this.#others.size;
-    if (others > 0) this.#logger.info({ others }, `programmed, and ${counted(others, "other Service")}`);
-    this.#others.clear();
-    this.#lines = 0;
-    this.#window = undefined;
+    const taken = this.#tokens.take("");
+    if (taken === undefined) return;
+    const counts = change === "deleted" ? undefined : readyEndpoints(this.#cache.slices(name));
+    const was = counts && change === "endpoints" ? readyEndpoints(before)?.ready : undefined;
+    const { ready, nodes } = counts ?? {};
+    const linesLeftOut = taken.missed || undefined;
+    this.#logger.info({ service: name, change, ready, was, nodes, linesLeftOut }, "programmed");
   }
 
   /**

@@ -1,10 +1,11 @@
 import type { Clock } from "../base/clock.ts";
 import { evidenceOf, messageOf } from "../base/errors.ts";
-import { FailureLog, LogLimit } from "../base/failure-log.ts";
+import { FailureLog } from "../base/failure-log.ts";
 import { FAMILY_NAMES, type Family } from "../base/family.ts";
 import type { LogFields, Logger } from "../base/logger.ts";
-import { counted, listText, listTextOf } from "../base/text.ts";
-import type { ServiceName } from "../model/ids.ts";
+import { NamespaceLoggers } from "../base/namespace-loggers.ts";
+import { listText, listTextOf } from "../base/text.ts";
+import { namespaceOf, type ServiceName } from "../model/ids.ts";
 import { deltaSize } from "../nft/delta.ts";
 import { frontendText } from "../ruleset/keys.ts";
 import type { ConflictChanges, LostFrontend } from "../ruleset/lost-frontends.ts";
@@ -15,21 +16,17 @@ import {
 } from "../sync/quarantine-changes.ts";
 import type { DriftSummary, SyncFailure, SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
 import { lostByService } from "./events/sync-events.ts";
-import { ServiceLines } from "./service-lines.ts";
 
 /** Logs the results of syncs. */
 export class SyncLog implements SyncSubscriber {
   readonly #logger: Logger;
-  readonly #clock: Clock;
-  readonly #repairs = new LogLimit();
+  readonly #loggers: NamespaceLoggers;
   readonly #failures: FailureLog;
-  /** By what they begin with if they count Services, so that each count is of one kind. */
-  readonly #lines = new Map<string, ServiceLines>();
   #excluded: ReadonlyMap<Family, string> = new Map();
 
   constructor(logger: Logger, clock: Clock) {
     this.#logger = logger;
-    this.#clock = clock;
+    this.#loggers = new NamespaceLoggers(clock, logger);
     this.#failures = new FailureLog(
       { logger, clock },
       "sync failed, retrying",
@@ -66,9 +63,8 @@ export class SyncLog implements SyncSubscriber {
   }
 
   #repaired({ reason }: SyncReport, { text: found }: DriftSummary, seconds: number): void {
-    const limit = this.#repairs.fields(this.#clock.monotonic());
-    if (limit === undefined) return;
-    this.#logger.warn({ reason, seconds, found, ...limit }, "another program changed the rules, repaired");
+    const fields = { reason, seconds, found };
+    this.#loggers.of("").warn(fields, "another program changed the rules, repaired");
   }
 
   #exclusions(families: ReadonlyMap<Family, string>): void {
@@ -88,59 +84,34 @@ export class SyncLog implements SyncSubscriber {
   }
 
   #logQuarantine({ begun, ended }: QuarantineChange): void {
-    const quarantined = ({ reason }: QuarantinedService) => `service port quarantined: ${reason}`;
-    this.#logPorts("error", begun, quarantined, "service ports quarantined of");
-    const released = () => "service port no longer quarantined";
-    this.#logPorts("info", ended, released, "no longer quarantined:");
+    this.#logPorts("error", begun, ({ reason }) => `service port quarantined: ${reason}`);
+    this.#logPorts("info", ended, () => "service port no longer quarantined");
   }
 
   #logReduced({ feature, begun, ended }: SyncReport["featureChanges"][number]): void {
-    const without = `served without ${feature.text}:`;
-    this.#logPorts("warn", begun, ({ reason }) => `${without} ${reason}`, without);
-    const again = `served with ${feature.text} again`;
-    this.#logPorts("info", ended, () => again, `${again}:`);
+    this.#logPorts("warn", begun, ({ reason }) => `served without ${feature.text}: ${reason}`);
+    this.#logPorts("info", ended, () => `served with ${feature.text} again`);
   }
 
-  /** @param others begins the line with the number of further Services */
   #logPorts(
     level: "error" | "warn" | "info",
     ports: readonly QuarantinedService[],
     textOf: (port: QuarantinedService) => string,
-    others: string,
   ): void {
-    this.#linesOf(others).log(
-      ports,
-      ({ service }) => service,
-      (port) => this.#logger[level]({ servicePort: quarantinedText(port) }, textOf(port)),
-      (count) => this.#logger[level]({ others: count }, `${others} ${furtherServices(count)}`),
-    );
-  }
-
-  #linesOf(others: string): ServiceLines {
-    const lines = this.#lines.get(others) ?? new ServiceLines(this.#clock);
-    this.#lines.set(others, lines);
-    return lines;
+    for (const port of ports)
+      this.#of(port.service)[level]({ servicePort: quarantinedText(port) }, textOf(port));
   }
 
   #logConflicts({ begun, ended }: ConflictChanges): void {
-    const serviceOf = ([service]: readonly [ServiceName, readonly LostFrontend[]]) => service;
-    this.#linesOf("conflicts of").log(
-      lostByService(begun),
-      serviceOf,
-      ([service, lost]) => this.#logger.warn(conflictFields(service, lost), conflictText(lost)),
-      (count) => this.#logger.warn({ others: count }, `conflicts of ${furtherServices(count)}`),
-    );
-    this.#linesOf("conflicts ended of").log(
-      lostByService(ended),
-      serviceOf,
-      ([service, lost]) => this.#logger.info({ service, frontends: frontendsText(lost) }, "conflict ended"),
-      (count) => this.#logger.info({ others: count }, `conflicts ended of ${furtherServices(count)}`),
-    );
+    for (const [service, lost] of lostByService(begun))
+      this.#of(service).warn(conflictFields(service, lost), conflictText(lost));
+    for (const [service, lost] of lostByService(ended))
+      this.#of(service).info({ service, frontends: frontendsText(lost) }, "conflict ended");
   }
-}
 
-function furtherServices(count: number): string {
-  return counted(count, "further Service");
+  #of(service: ServiceName): Logger {
+    return this.#loggers.of(namespaceOf(service));
+  }
 }
 
 function conflictFields(service: ServiceName, lost: readonly LostFrontend[]): LogFields {

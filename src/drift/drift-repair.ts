@@ -1,7 +1,7 @@
 import type { Clock, Timer } from "../base/clock.ts";
-import { LogLimit } from "../base/failure-log.ts";
 import { FAMILIES } from "../base/family.ts";
 import type { LogFields, Logger } from "../base/logger.ts";
+import { NamespaceLoggers } from "../base/namespace-loggers.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { onlyElements, type TableDelta, unexplained } from "../nft/delta.ts";
 import type { Reconciler } from "../sync/reconciler.ts";
@@ -50,7 +50,7 @@ const LONGEST_WITHOUT_TABLES = 1000;
  */
 export class DriftRepair implements SyncSubscriber {
   readonly #parts: DriftRepairParts;
-  readonly #lines = new LogLimit();
+  readonly #logger: Logger;
   /** The end of the pauses that earlier repairs call for, on the monotonic clock. */
   #restsUntil = Number.NEGATIVE_INFINITY;
   /** A delayed repair, which will compare everything. */
@@ -60,6 +60,7 @@ export class DriftRepair implements SyncSubscriber {
 
   constructor(parts: DriftRepairParts) {
     this.#parts = parts;
+    this.#logger = new NamespaceLoggers(parts.clock, parts.logger).of("");
   }
 
   synced({ repaired, durationMs }: Pick<SyncReport, "repaired" | "durationMs">): void {
@@ -156,13 +157,10 @@ export class DriftRepair implements SyncSubscriber {
   }
 
   #log(drift: Drift, pause: number): void {
-    const { logger, clock } = this.#parts;
-    const mayLog = this.#lines.fields(clock.monotonic());
-    if (mayLog === undefined) return;
     const hint = "another program keeps changing our rules: delaying repairs";
-    const limit = pause === 0 ? mayLog : { hint, delaySeconds: pause / 1000, ...mayLog };
+    const delay = pause === 0 ? {} : { hint, delaySeconds: pause / 1000 };
     const [fields, message] = logLineOf(drift);
-    logger.warn({ ...fields, ...limit }, message);
+    this.#logger.warn({ ...fields, ...delay }, message);
   }
 }
 

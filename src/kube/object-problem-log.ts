@@ -1,26 +1,21 @@
 import type { Clock } from "../base/clock.ts";
 import type { LogFields, Logger } from "../base/logger.ts";
-import { NamespaceTokens } from "../base/namespace-tokens.ts";
-
-/** Burst of lines about the objects of one namespace, and the milliseconds until one more is allowed. */
-const LINES = { burst: 20, refillMs: 60_000 };
+import { NamespaceLoggers } from "../base/namespace-loggers.ts";
 
 /** Maximum number of remembered objects. A problem of an older one may be logged again. */
 const MOST_KNOWN = 1000;
 
 /** Logs problems of objects: each one once until it changes or ends, however often the object is updated. */
 export class ObjectProblemLog {
-  readonly #logger: Logger;
+  readonly #loggers: NamespaceLoggers;
   readonly #message: string;
-  readonly #lines: NamespaceTokens;
   /** The problem of each object. */
   readonly #known = new Map<string, string>();
 
   /** @param message of every line */
   constructor(clock: Pick<Clock, "monotonic">, logger: Logger, message: string) {
-    this.#logger = logger;
+    this.#loggers = new NamespaceLoggers(clock, logger);
     this.#message = message;
-    this.#lines = new NamespaceTokens(clock, LINES);
   }
 
   /**
@@ -34,10 +29,7 @@ export class ObjectProblemLog {
     this.#known.set(object, problem);
     const [oldest] = this.#known.keys();
     if (this.#known.size > MOST_KNOWN && oldest !== undefined) this.#known.delete(oldest);
-    if (isKnown) return;
-    const left = this.#lines.take(namespaceOf(object));
-    const hint = left === 0 ? { hint: "further ones in this namespace are not logged for a minute" } : {};
-    if (left !== undefined) this.#logger.warn({ ...fields, ...hint }, this.#message);
+    if (!isKnown) this.#loggers.of(namespaceOf(object)).warn(fields, this.#message);
   }
 
   /** Forgets the problem of an object. @param object as for {@link ObjectProblemLog.add} */

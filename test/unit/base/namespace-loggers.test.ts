@@ -18,4 +18,5 @@ test("lines about the objects of a namespace are limited for each level, and the
   await clock.advance(60_000);
   loggers.of("shop").info({}, "listening");
   expect(shown()).toHaveLength(23);
+  expect(shown()[22]?.fields).toEqual({ linesLeftOut: 80, limit: expect.any(String) });
 });

@@ -7,7 +7,7 @@ describe("the tokens of namespaces", () => {
     const clock = new ManualClock();
     const tokens = new NamespaceTokens(clock, { burst, refillMs: 1000 });
     const taken = (namespace: string, tries: number) =>
-      Array.from({ length: tries }, () => tokens.take(namespace)).filter((left) => left !== undefined);
+      Array.from({ length: tries }, () => tokens.take(namespace)?.left).filter((left) => left !== undefined);
     return { clock, taken };
   };
 

@@ -2,17 +2,8 @@ import { expect, test } from "vitest";
 import { AppError } from "../../../src/base/errors.ts";
 import { SyncLog } from "../../../src/daemon/sync-log.ts";
 import type { ServicePortKey } from "../../../src/model/ids.ts";
-import type { Service } from "../../../src/model/service.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
-import {
-  cacheOf,
-  named,
-  port,
-  renderAll,
-  type ServiceOptions,
-  service,
-  testNodeContext,
-} from "../../support/build.ts";
+import { cacheOf, named, port, renderAll, service, testNodeContext } from "../../support/build.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 import {
@@ -56,7 +47,7 @@ test.each([
   expect(logger.lines).toMatchObject([{ level: "warn", fields: { reason: "drift", found: text } }]);
 });
 
-test("repeated repairs are logged 20 times in ten minutes, and the last line announces the pause", () => {
+test("repeated repairs are logged 20 times at once and then every minute, with the number of the others", () => {
   const { logger, log, clock } = setUp();
   // The wall clock is set back meanwhile, which is no reason to log less.
   const repair = () => {
@@ -67,13 +58,10 @@ test("repeated repairs are logged 20 times in ten minutes, and the last line ann
     repair();
     clock.advance(1000);
   }
-  expect(logger.lines).toHaveLength(20);
-  const hints = logger.lines.map(({ fields }) => fields.hint);
-  expect(hints.slice(0, -1).every((hint) => hint === undefined)).toBe(true);
-  expect(hints.at(-1)).toContain("not logged");
-  clock.advance(500_000);
-  repair();
-  expect(logger.lines).toHaveLength(21);
+  const warnings = () => logger.lines.filter(({ level }) => level === "warn");
+  expect(warnings()).toHaveLength(21);
+  expect(warnings()[19]?.fields.limit).toContain("only logged for debugging");
+  expect(warnings()[20]?.fields.linesLeftOut).toBe(40);
 });
 
 test("a failed sync is logged with its evidence and hint", () => {
@@ -178,7 +166,7 @@ test("a Service that loses many addresses and ports is named once with some of t
   ]);
 });
 
-test("conflicts and quarantined Services of one namespace are logged ten at a time, so that others have room", () => {
+test("conflicts and quarantined Services of one namespace are logged 20 at a time, so that others have room", () => {
   const { logger, log, clock } = setUp();
   const numbered = (namespace: string, index: number) =>
     service({ name: `${namespace}/s${index}`, createdAt: index, clusterIPs: ["10.96.0.10"] });
@@ -190,18 +178,14 @@ test("conflicts and quarantined Services of one namespace are logged ten at a ti
   );
   const lines = (level: string) => logger.lines.filter((line) => line.level === level);
   const [warnings, errors] = [lines("warn"), lines("error")];
-  expect(warnings.filter(({ fields }) => String(fields.loser).startsWith("tenant/"))).toHaveLength(10);
-  expect(warnings.at(-2)?.fields).toMatchObject({ loser: "zoo/s200/tcp" });
-  expect(warnings.at(-1)).toMatchObject({
-    fields: { others: 189 },
-    message: "conflicts of 189 further Services",
-  });
-  expect(errors.filter(({ fields }) => String(fields.servicePort).includes("tenant/"))).toHaveLength(10);
-  expect(errors.at(-2)?.fields).toEqual({ servicePort: key("zoo/s200") });
-  expect(errors.at(-1)).toMatchObject({ message: "service ports quarantined of 190 further Services" });
+  expect(warnings.filter(({ fields }) => String(fields.loser).startsWith("tenant/"))).toHaveLength(20);
+  expect(warnings.at(-1)?.fields).toMatchObject({ loser: "zoo/s200/tcp" });
+  expect(errors.filter(({ fields }) => String(fields.servicePort).includes("tenant/"))).toHaveLength(20);
+  expect(errors.at(-1)?.fields).toEqual({ servicePort: key("zoo/s200") });
   clock.advance(60_000);
   log.synced(syncReport({ state: renderAll({ services }).state }));
-  expect(lines("warn").slice(warnings.length)).toHaveLength(3);
+  const later = lines("warn").slice(warnings.length);
+  expect(later.map(({ fields }) => fields.linesLeftOut)).toEqual([179, undefined]);
 });
 
 test("an excluded family is named when its exclusion begins and ends", () => {
@@ -238,21 +222,4 @@ test("Services without their session affinity are named once, and again when the
     },
     { level: "info", fields, message: "served with session affinity again" },
   ]);
-});
-
-test("further Services are counted for each feature that they are served without", () => {
-  const { logger, log } = setUp();
-  const of = (namespace: string, count: number, options: ServiceOptions) =>
-    Array.from({ length: count }, (_, i) =>
-      service({ ...options, name: `${namespace}/s${i}`, clusterIPs: [`10.96.${namespace.length}.${i}`] }),
-    );
-  const sticky = of("a", 25, { affinitySeconds: 60 });
-  const limited = of("bb", 31, { clientLimits: { connections: 5 } });
-  const context = testNodeContext({ maxStickyPorts: 0, lacking: ["client-limits"] });
-  const begin = (services: readonly Service[]) =>
-    log.synced(syncReports()({ kind: "partial", state: renderAll({ services }, context).state }));
-  // After ten lines about further Services, they are only counted.
-  for (let round = 0; round < 11; round++) begin(sticky);
-  begin(limited);
-  expect(logger.lines.at(-1)?.message).toBe("served without limits of its clients: 21 further Services");
 });

@@ -31,13 +31,14 @@ describe("problems of objects", () => {
     const { logger, clock, add } = setUp();
     for (let number = 0; number < 100; number++) add(`Service tenant/web-${number}`);
     for (const object of ["Service shop/web", "Node node-1"]) add(object);
-    expect(logger.lines).toHaveLength(22);
-    expect(logger.lines.flatMap(({ fields }, index) => (fields.hint === undefined ? [] : [index]))).toEqual([
+    const warnings = () => logger.lines.filter(({ level }) => level === "warn");
+    expect(warnings()).toHaveLength(22);
+    expect(warnings().flatMap(({ fields }, index) => (fields.limit === undefined ? [] : [index]))).toEqual([
       19,
     ]);
     clock.advance(60_000);
     for (let number = 100; number < 110; number++) add(`Service tenant/web-${number}`);
-    expect(logger.lines).toHaveLength(23);
+    expect(warnings()).toHaveLength(23);
   });
 
   test("are remembered for the 1,000 objects reported last", () => {
