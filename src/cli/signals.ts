@@ -12,8 +12,6 @@ export interface End {
 /** Reports and controls the end of a long-running command. */
 export interface Ended {
   readonly promise: Promise<End>;
-  /** Ends it for another reason than a signal. */
-  readonly end: (reason: string) => void;
   /** Lets the process end. */
   readonly release: () => void;
 }
@@ -53,7 +51,7 @@ export function onSignals(
     logger.error({ error: messageOf(error) }, "internal error");
     end("internal error", true);
   });
-  return { promise, end, release: () => clearInterval(keepAlive) };
+  return { promise, release: () => clearInterval(keepAlive) };
 }
 
 /**

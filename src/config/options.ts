@@ -21,7 +21,7 @@ import { FEATURES } from "../features/registry.ts";
 import { FEATURE_NAMES, featureItems, parseFeatures } from "../features/selection.ts";
 import type { EnabledFeatures } from "../model/features.ts";
 import { canonicalAddress } from "../model/ip.ts";
-import { SERVICE_BUDGET, SHARED_BUDGET } from "../model/service-budget.ts";
+import { MAX_SERVICE_ELEMENTS, SHARED_BUDGET } from "../model/service-budget.ts";
 import {
   type NodePortSelection,
   nodePortAddressList,
@@ -295,15 +295,6 @@ export const OPTIONS = {
       print: featureItems,
     },
   ),
-  acceptEmptyLists: boolean({
-    path: "nftProxy.acceptEmptyLists",
-    preset: false,
-    flag: own(
-      "accept-empty-lists",
-      "Remove all rules immediately if the API server lists no Services; by default only after a minute of empty lists",
-    ),
-    reload: "restart",
-  }),
   affinityMapSize: integer({
     path: "nftProxy.affinityMapSize",
     between: [1, MOST_32_BITS],
@@ -329,7 +320,7 @@ export const OPTIONS = {
   maxServiceElements: integer({
     path: "nftProxy.maxServiceElements",
     between: [1, MOST_32_BITS],
-    preset: SERVICE_BUDGET.maxServiceElements,
+    preset: MAX_SERVICE_ELEMENTS,
     flag: own(
       "max-service-elements",
       "Maximum number of elements in the kernel for one Service, counted from its ports, addresses and endpoints; beyond it, it gets no rules",
@@ -354,33 +345,6 @@ export const OPTIONS = {
       "max-namespace-elements",
       "Maximum number of elements in the kernel for the Services of one namespace; beyond it, its newest Services get no rules",
     ),
-    reload: "now",
-  }),
-  maxServiceSourceRanges: integer({
-    path: "nftProxy.maxServiceSourceRanges",
-    between: [1, MOST_32_BITS],
-    preset: SERVICE_BUDGET.maxServiceSourceRanges,
-    flag: own(
-      "max-service-source-ranges",
-      "Maximum number of source ranges of one Service; beyond it, the Service gets no rules",
-    ),
-    reload: "restart",
-  }),
-  maxServiceAddresses: integer({
-    path: "nftProxy.maxServiceAddresses",
-    between: [1, MOST_32_BITS],
-    preset: SERVICE_BUDGET.maxServiceAddresses,
-    flag: own(
-      "max-service-addresses",
-      "Maximum number of external and load balancer addresses of one Service; beyond it, the Service gets no rules",
-    ),
-    reload: "restart",
-  }),
-  configChange: choice({
-    path: "nftProxy.configChange",
-    words: ["reload", "exit"],
-    preset: "reload",
-    flag: own("config-change", "Reaction to a changed configuration file: reload what is safe, or exit"),
     reload: "now",
   }),
   /** The Unix socket on which the daemon answers the other commands, a path; "" for none. */

@@ -91,13 +91,7 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
     makeSource: (given, onImplausible, nodes) => {
       const handlers = watchForNode(given, nodeName, () => nodeNames(client), logger);
       const own = { client, nodeName, decoders, handlers, clock: systemClock, random: Math.random, logger };
-      return clusterSource({
-        ...own,
-        acceptEmptyLists: options.acceptEmptyLists,
-        hasRules,
-        onImplausible,
-        nodes,
-      });
+      return clusterSource({ ...own, hasRules, onImplausible, nodes });
     },
     eventSink: apiEventSink(client),
     unservedServices: () => listUnservedServices(client, systemClock),

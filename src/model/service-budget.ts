@@ -1,27 +1,19 @@
 /**
- * The budgets of one Service, by the names of the options. A Service beyond one gets no rules, so that it
- * takes no resources from others.
+ * The default of the budget of one Service: elements of sets and maps in the kernel, of both families. A
+ * Service beyond a budget gets no rules, so that it takes no resources from others. 150,000 elements are
+ * enough for two ports with slot tables of the largest size, or 5,000 endpoints at 30 ports. nft takes 2 to
+ * 4 s for them, in transactions that take 24 MB each.
  */
-export interface ServiceBudget {
-  /** Elements of sets and maps in the kernel, of both families. */
-  readonly maxServiceElements: number;
-  /** Entries of `spec.loadBalancerSourceRanges`. */
-  readonly maxServiceSourceRanges: number;
-  /** Entries of `spec.externalIPs` and of `status.loadBalancer.ingress`. */
-  readonly maxServiceAddresses: number;
-}
+export const MAX_SERVICE_ELEMENTS = 150_000;
+
+/** Entries of `spec.loadBalancerSourceRanges`: read in 100 ms, more than the prefixes of most countries. */
+export const MOST_SOURCE_RANGES = 20_000;
 
 /**
- * The defaults. 150,000 elements are enough for two ports with slot tables of the largest size, or 5,000
- * endpoints at 30 ports. nft takes 2 to 4 s for them, in transactions that take 24 MB each. 20,000 source
- * ranges are read in 100 ms, and are more than the prefixes of most countries. 2,000 addresses are more than
- * any known load balancer gives to a Service.
+ * Entries of `spec.externalIPs` and of `status.loadBalancer.ingress`: more than any known load balancer gives
+ * to a Service.
  */
-export const SERVICE_BUDGET: ServiceBudget = {
-  maxServiceElements: 150_000,
-  maxServiceSourceRanges: 20_000,
-  maxServiceAddresses: 2_000,
-};
+export const MOST_ADDRESSES = 2000;
 
 /** The shared budgets of all Services, by the names of the options. The newest Services lose first. */
 export interface SharedBudget {
@@ -44,10 +36,10 @@ export const SHARED_BUDGET: SharedBudget = {
   maxNamespaceElements: 500_000,
 };
 
-type Budget = keyof ServiceBudget | keyof SharedBudget;
+type Budget = keyof SharedBudget | "maxServiceElements" | "sourceRanges" | "addresses";
 
 /** What a limit counts, the flag that raises it, and whose limit it is: `a Service` if absent. */
-export type LimitWords = readonly [what: string, flag: string, whose?: string];
+export type LimitWords = readonly [what: string, flag?: string, whose?: string];
 
 /** A budget that a Service exceeds. */
 export interface Excess {
@@ -62,8 +54,8 @@ const WORDS: Readonly<Record<Budget, LimitWords>> = {
   maxElements: ["elements in the kernel", "--max-elements", "all Services together"],
   maxNamespaceElements: ["elements in the kernel", "--max-namespace-elements", "the Services of a namespace"],
   maxServiceElements: ["elements in the kernel", "--max-service-elements"],
-  maxServiceSourceRanges: ["source ranges", "--max-service-source-ranges"],
-  maxServiceAddresses: ["external and load balancer addresses", "--max-service-addresses"],
+  sourceRanges: ["source ranges"],
+  addresses: ["external and load balancer addresses"],
 };
 
 /** Returns the budget that a count exceeds; undefined if it does not. */
@@ -72,12 +64,12 @@ export function excessOf(of: Excess["of"], count: number, budget: number): Exces
 }
 
 /**
- * Formats an excess: `a Service can have 20000 source ranges (--max-service-source-ranges), and this one has
- * 80000`. For a shared budget, adds by how much: `..., and this one has 80000, 5000 more than older ones
- * leave`.
+ * Formats an excess: `a Service can have 20000 source ranges, and this one has 80000`. For a shared budget,
+ * adds by how much: `..., and this one has 80000, 5000 more than older ones leave`.
  */
 export function excessText({ of, count, budget, left }: Excess): string {
   const [what, flag, whose = "a Service"] = typeof of === "string" ? WORDS[of] : of;
+  const option = flag === undefined ? "" : ` (${flag})`;
   const more = left === undefined ? "" : `, ${count - left} more than older ones leave`;
-  return `${whose} can have ${budget} ${what} (${flag}), and this one has ${count}${more}`;
+  return `${whose} can have ${budget} ${what}${option}, and this one has ${count}${more}`;
 }

@@ -37,9 +37,9 @@ export function ownExcess(
   if (service.excess !== undefined || context === undefined) return service.excess;
   for (const { budget } of context.features) {
     if (budget?.ofService === undefined) continue;
-    const { limitOf, words } = budget.ofService;
+    const { limit, words } = budget.ofService;
     const amount = nodeContext.reduce((sum, one) => sum + budget.amountOf({ service, slices }, one), 0);
-    const excess = excessOf(words, amount, limitOf(context));
+    const excess = excessOf(words, amount, limit);
     if (excess !== undefined) return excess;
   }
   return excessOf("maxServiceElements", count, context.maxServiceElements);

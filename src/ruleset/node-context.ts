@@ -323,7 +323,7 @@ export interface OwnBudget extends Omit<FeatureBudgetParts, "name" | "limitOf" |
   /** The limit, if it is not constant. */
   readonly limitOf?: FeatureBudgetParts["limitOf"];
   /** The limit of one Service in both families, beyond which it gets no rules. */
-  readonly ofService?: { readonly limitOf: FeatureBudgetParts["limitOf"]; readonly words: LimitWords };
+  readonly ofService?: { readonly limit: number; readonly words: LimitWords };
   /** The elements of a Service for each that is counted; one for each of its ports if absent. */
   readonly elements?: number;
   /** The Service without the feature; `withoutFeature` if absent. */

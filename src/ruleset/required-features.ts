@@ -1,4 +1,4 @@
-import { SERVICE_BUDGET, SHARED_BUDGET } from "../model/service-budget.ts";
+import { MAX_SERVICE_ELEMENTS, SHARED_BUDGET } from "../model/service-budget.ts";
 import type { LastStatement, Rule, Transaction } from "../nft/ast/json.ts";
 import type { Chain, ElementSet, Table } from "../nft/ast/ruleset.ts";
 import { creation } from "../nft/delta.ts";
@@ -46,7 +46,7 @@ const CONTEXT: FamilyContext = {
   apiServers: [],
   affinityMapSize: 1024,
   maxAffinitySeconds: 60,
-  maxServiceElements: SERVICE_BUDGET.maxServiceElements,
+  maxServiceElements: MAX_SERVICE_ELEMENTS,
   ...SHARED_BUDGET,
   maxStickyPorts: MOST_STICKY_PORTS,
   // Not required: see partFeatures.

@@ -1,6 +1,6 @@
 import { decodeEndpointSlice } from "../../src/kube/decode/endpoint-slice.ts";
 import { decodeService } from "../../src/kube/decode/service.ts";
-import { SERVICE_BUDGET } from "../../src/model/service-budget.ts";
+import { MAX_SERVICE_ELEMENTS } from "../../src/model/service-budget.ts";
 import { elementCount } from "../../src/ruleset/element-count.ts";
 import { testNodeContext } from "../support/build.ts";
 import {
@@ -23,7 +23,7 @@ export interface Scene {
 
 const PORT_RANGES = 2000;
 /** Maximum number of elements of all Services of a pair together, as many as one Service may have. */
-const PAIR_ELEMENTS = SERVICE_BUDGET.maxServiceElements;
+const PAIR_ELEMENTS = MAX_SERVICE_ELEMENTS;
 
 /** Scenes that once harmed neighbours, with their sizes. */
 const FOUND: Readonly<Record<string, readonly Partial<TenantShape>[]>> = {

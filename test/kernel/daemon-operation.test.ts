@@ -212,15 +212,6 @@ describe("a configuration that changes", () => {
     expect(gone).toMatchObject({ err: expect.stringContaining(file) });
     await lab.converged({ masqueradeAll: true });
   });
-
-  test("ends the daemon with --config-change=exit", async () => {
-    const file = await lab.file("exit.yaml", config(base));
-    daemon = lab.start([`--config=${file}`, "--config-change=exit"]);
-    await lab.converged();
-    await writeFile(file, config(`${base}nftables: { masqueradeAll: true }\n`));
-    expect((await daemon.ended).exitCode).toBe(0);
-    expect(await lab.kernelText(), "the rules stay").toBe(lab.wantedText());
-  });
 });
 
 describe("a daemon that ends by itself", () => {

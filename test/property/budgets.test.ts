@@ -20,10 +20,7 @@ const tightContexts: fc.Arbitrary<FamilyContext[]> = fc
     maxElements: fc.constantFrom(20, 40, 80, 400),
     maxNamespaceElements: fc.constantFrom(20, 40, 400),
     maxStickyPorts: fc.constantFrom(1, 2, 3, 100),
-    settings: fc.record({
-      maxServicePortRanges: fc.constantFrom(2, 2000),
-      maxPortRanges: fc.constantFrom(1, 2, 4, 100),
-    }),
+    settings: fc.record({ maxPortRanges: fc.constantFrom(1, 2, 4, 100) }),
   })
   .map((options) => testNodeContext(options));
 

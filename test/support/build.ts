@@ -13,7 +13,7 @@ import { familyOf } from "../../src/model/ip.ts";
 import { type Node, type ServiceCIDR, unknownNode } from "../../src/model/node.ts";
 import { ObjectCache } from "../../src/model/object-cache.ts";
 import type { Service, ServicePortSpec } from "../../src/model/service.ts";
-import { SERVICE_BUDGET, SHARED_BUDGET } from "../../src/model/service-budget.ts";
+import { MAX_SERVICE_ELEMENTS, SHARED_BUDGET } from "../../src/model/service-budget.ts";
 import { type ServicePort, servicePortsOf } from "../../src/model/service-port.ts";
 import { SliceEndpoints } from "../../src/model/slice-endpoints.ts";
 import type { PortInterval } from "../../src/ruleset/interval-frontends.ts";
@@ -229,7 +229,7 @@ export function familyContext(
     apiServers: [],
     affinityMapSize: 1024,
     maxAffinitySeconds: 86_400,
-    maxServiceElements: SERVICE_BUDGET.maxServiceElements,
+    maxServiceElements: MAX_SERVICE_ELEMENTS,
     ...SHARED_BUDGET,
     maxStickyPorts: MOST_STICKY_PORTS,
     features: FEATURES.filter((feature) => isEnabled(feature, { features: ALL_FEATURES, settings })).flatMap(

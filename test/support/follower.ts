@@ -43,7 +43,6 @@ export interface FollowerOptions {
   readonly onCall?: (call: string) => void;
   readonly transform?: (object: StubObject) => Kept;
   readonly token?: () => string;
-  readonly acceptEmptyLists?: boolean;
   readonly hasRules?: boolean;
 }
 
@@ -84,7 +83,6 @@ export class Follower {
       timings: DEFAULT_TIMINGS,
       availability: this.availability,
       firstState: new FirstState(),
-      acceptEmptyLists: options.acceptEmptyLists ?? false,
       hasRules: options.hasRules ?? false,
       onImplausible: (resource) => this.implausible.push(resource),
     });

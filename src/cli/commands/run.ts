@@ -117,7 +117,6 @@ async function serve(
       const { options: next, ...state } = readChange(argv, daemon.options, supported, logger);
       daemon.configRead(state);
       if (next === undefined) return;
-      if (daemon.options.configChange === "exit") return ended.end("the configuration changed");
       logger.level = logLevel(next.logVerbosity);
       daemon.setOptions(next);
     };

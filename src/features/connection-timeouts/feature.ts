@@ -27,7 +27,6 @@ export const connectionTimeouts: Feature = {
       parse,
     },
   ],
-  former: { path: "nftProxy.connectionTimeouts", flag: "connection-timeouts" },
   settingsOf: nodeTimeouts,
   ruleset: rules,
   kernelFault: {

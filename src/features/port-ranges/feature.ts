@@ -1,13 +1,12 @@
 import { choice, integer, MOST_32_BITS, own } from "../../base/option.ts";
 import type { Feature } from "../seam/feature.ts";
 import { FEATURE, PORT_RANGES_ANNOTATION, parsePortRanges } from "./parse.ts";
-import { MOST_OF_SERVICE, MOST_RANGES, PORT_RANGE_ADDRESSES, rules } from "./rules.ts";
+import { MOST_RANGES, PORT_RANGE_ADDRESSES, rules } from "./rules.ts";
 import { unservedRanges } from "./unserved.ts";
 import { atNodeAddress, unserved } from "./words.ts";
 
 export const portRanges: Feature = {
   name: FEATURE,
-  former: { path: "nftProxy.portRanges", flag: "port-ranges", value: "off" },
   annotations: [
     {
       name: PORT_RANGES_ANNOTATION,
@@ -27,16 +26,6 @@ export const portRanges: Feature = {
       flag: own(
         "port-ranges",
         "Addresses at which port ranges are served: virtual (all but this node's own), or all",
-      ),
-      reload: "now",
-    }),
-    maxServicePortRanges: integer({
-      path: "nftProxy.maxServicePortRanges",
-      between: [1, MOST_32_BITS],
-      preset: MOST_OF_SERVICE,
-      flag: own(
-        "max-service-port-ranges",
-        "Maximum number of port ranges of one Service, counted for each of its addresses; beyond it, the Service gets no rules",
       ),
       reload: "now",
     }),

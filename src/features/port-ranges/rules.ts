@@ -40,17 +40,15 @@ export type PortRangeAddresses = (typeof PORT_RANGE_ADDRESSES)[number];
 /** The options of the proxy. Ranges are counted at each address. */
 interface Settings {
   readonly portRanges?: PortRangeAddresses;
-  /** Maximum number of ranges of one Service in both families. */
-  readonly maxServicePortRanges?: number;
   /** Maximum number of ranges of all Services in a family; one namespace may have half of them. */
   readonly maxPortRanges?: number;
 }
 
 /**
- * The defaults. The kernel copies all ranges of a family for each change of one: 2,000 take 30 ms, 20,000
- * 0.3 s (6.18).
+ * Maximum number of ranges of one Service in both families, and the default for all Services. The kernel
+ * copies all ranges of a family for each change of one: 2,000 take 30 ms, 20,000 0.3 s (6.18).
  */
-export const MOST_OF_SERVICE = 2000;
+const MOST_OF_SERVICE = 2000;
 export const MOST_RANGES = 10_000;
 
 export const rules: RulesetPart = {
@@ -70,10 +68,7 @@ export const rules: RulesetPart = {
     annotation: PORT_RANGES_ANNOTATION,
     amountOf: ({ service }, context) => intervalCount(service, context),
     limitOf: ({ settings }) => (settings as Settings).maxPortRanges ?? MOST_RANGES,
-    ofService: {
-      limitOf: ({ settings }) => (settings as Settings).maxServicePortRanges ?? MOST_OF_SERVICE,
-      words: ["port ranges at all of its addresses", "--max-service-port-ranges"],
-    },
+    ofService: { limit: MOST_OF_SERVICE, words: ["port ranges at all of its addresses"] },
     // Counted with the other elements of frontends.
     elements: 0,
     what: "port ranges at addresses of a family (--max-port-ranges)",

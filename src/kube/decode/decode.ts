@@ -6,16 +6,15 @@ import { ALL_FEATURES } from "../../features/selection.ts";
 import type { EnabledFeatures } from "../../model/features.ts";
 import type { Protocol } from "../../model/ids.ts";
 import { canonicalAddress, canonicalCidr, familyOf } from "../../model/ip.ts";
-import { SERVICE_BUDGET, type ServiceBudget } from "../../model/service-budget.ts";
 import type { DiagnosticCode } from "./diagnostic-code.ts";
 
 /** The proxy's options that the decoders of Services and EndpointSlices depend on. */
-export interface DecodeOptions extends ServiceBudget {
+export interface DecodeOptions {
   readonly features: EnabledFeatures;
 }
 
-/** The default budget, and every feature. */
-export const DECODE_DEFAULTS: DecodeOptions = { ...SERVICE_BUDGET, features: ALL_FEATURES };
+/** Every feature. */
+export const DECODE_DEFAULTS: DecodeOptions = { features: ALL_FEATURES };
 
 /** A diagnostic about a field of an object. */
 export interface FieldDiagnostic {

@@ -3,7 +3,7 @@ import { joinPath } from "../../base/schema-error.ts";
 import { SharedValues } from "../../base/shared-values.ts";
 import { serviceName } from "../../model/ids.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
-import { type Excess, excessOf, type ServiceBudget } from "../../model/service-budget.ts";
+import { type Excess, excessOf, MOST_ADDRESSES, MOST_SOURCE_RANGES } from "../../model/service-budget.ts";
 import { annotatedFields, SERVICE_ANNOTATIONS } from "./annotations.ts";
 import {
   DECODE_DEFAULTS,
@@ -70,7 +70,7 @@ function serviceOf(
 ): Service {
   const families = byFamily((family) => clusterIPs?.[family] !== "");
   const { metadata, spec } = raw;
-  const excess = excessIn(raw, options);
+  const excess = excessIn(raw);
   return {
     name: serviceName(metadata.namespace ?? "default", metadata.name),
     uid: metadata.uid ?? "",
@@ -103,15 +103,12 @@ function invalidPortNames(object: unknown, ports: readonly ServicePortSpec[]): s
 }
 
 /** Returns the budget that the lists of a Service exceed, undefined for none. */
-function excessIn(raw: RawService, budget: ServiceBudget): Excess | undefined {
+function excessIn(raw: RawService): Excess | undefined {
   const { externalIPs, loadBalancerSourceRanges } = raw.spec;
   const addresses = (externalIPs?.length ?? 0) + ingressOf(raw).length;
   return (
-    excessOf(
-      "maxServiceSourceRanges",
-      loadBalancerSourceRanges?.length ?? 0,
-      budget.maxServiceSourceRanges,
-    ) ?? excessOf("maxServiceAddresses", addresses, budget.maxServiceAddresses)
+    excessOf("sourceRanges", loadBalancerSourceRanges?.length ?? 0, MOST_SOURCE_RANGES) ??
+    excessOf("addresses", addresses, MOST_ADDRESSES)
   );
 }
 

@@ -20,8 +20,6 @@ export interface ClusterSourceOptions {
   readonly random: () => number;
   readonly logger: Logger;
   readonly timings?: ReflectorTimings;
-  /** Accept lists without any known object immediately. */
-  readonly acceptEmptyLists?: boolean;
   /**
    * True if an earlier process left rules in the kernel: empty first lists are then not accepted immediately
    * either.
@@ -69,7 +67,6 @@ function makeReflectors(options: ClusterSourceOptions): Readonly<Record<Resource
     timings,
     availability: new Availability(clock, random, options.nodes ?? (() => 0)),
     firstState: new FirstState(),
-    acceptEmptyLists: options.acceptEmptyLists ?? false,
     hasRules: options.hasRules ?? false,
     onImplausible: options.onImplausible ?? (() => {}),
   };

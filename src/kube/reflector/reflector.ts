@@ -53,8 +53,6 @@ export interface ReflectorOptions<T> {
   readonly random: () => number;
   readonly logger: Logger;
   readonly timings: ReflectorTimings;
-  /** Accept implausible lists immediately. */
-  readonly acceptEmptyLists: boolean;
   /** True if an earlier process left rules in the kernel: an empty first list is then implausible, too. */
   readonly hasRules: boolean;
   /** Called for the first of several implausible lists. */
@@ -177,11 +175,11 @@ export class Reflector<T> {
    * loss of all Services is an API server that answers from an empty database.
    */
   #checkPlausible(staged: Staged<T>): void {
-    const { clock, timings, resource, acceptEmptyLists, hasRules, onImplausible } = this.#options;
+    const { clock, timings, resource, hasRules, onImplausible } = this.#options;
     const isEmptyFirst = hasRules && !this.#report.status.synced && staged.size === 0;
     const isDoubtful =
       resource.always !== undefined && (isEmptyFirst || this.#store.lacksAll(staged, resource.always));
-    if (!isDoubtful || acceptEmptyLists) {
+    if (!isDoubtful) {
       this.#doubtfulSince = undefined;
       return;
     }

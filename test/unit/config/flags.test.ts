@@ -23,13 +23,11 @@ const { conntrack: CONNTRACK, settings: SETTINGS } = DEFAULTS;
 
 /** A flag, values for it, and the options that these change. Every flag that sets a field has a row. */
 const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
-  ["accept-empty-lists", "", { acceptEmptyLists: true }],
   ["affinity-map-size", "7", { affinityMapSize: 7 }],
   ["answer-ping", "", { settings: { ...SETTINGS, answerPing: true } }],
   ["bind-address", "192.0.2.1", { bindAddress: "192.0.2.1" }],
   ["bind-address-hard-fail", "", { bindAddressHardFail: true }],
   ["cluster-cidr", "10.1.0.0/16,fd01::/32", { clusterCIDRs: { ip: ["10.1.0.0/16"], ip6: ["fd01::/32"] } }],
-  ["config-change", "exit", { configChange: "exit" }],
   ["conntrack-max-per-core", "0", { conntrack: { ...CONNTRACK, maxPerCore: 0 } }],
   ["conntrack-min", "0", { conntrack: { ...CONNTRACK, min: 0 } }],
   ["conntrack-tcp-be-liberal", "", { conntrack: { ...CONNTRACK, tcpBeLiberal: true } }],
@@ -68,10 +66,7 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["max-limited-clients", "7", { settings: { ...SETTINGS, maxLimitedClients: 7 } }],
   ["max-namespace-elements", "7", { maxNamespaceElements: 7 }],
   ["max-port-ranges", "7", { settings: { ...SETTINGS, maxPortRanges: 7 } }],
-  ["max-service-addresses", "7", { maxServiceAddresses: 7 }],
   ["max-service-elements", "7", { maxServiceElements: 7 }],
-  ["max-service-port-ranges", "7", { settings: { ...SETTINGS, maxServicePortRanges: 7 } }],
-  ["max-service-source-ranges", "7", { maxServiceSourceRanges: 7 }],
   ["metrics-bind-address", "192.0.2.1", { metricsBindAddress: { address: "192.0.2.1", port: 10_249 } }],
   ["nft-path", "/opt/nft", { nftPath: "/opt/nft" }],
   [
@@ -143,17 +138,6 @@ describe("a flag that sets a field", () => {
       for (const args of spellings) expect(optionsOf("run", ...args)).toEqual(expected);
     },
   );
-
-  it.each([
-    ["--port-ranges=off", "must be virtual or all", "port-ranges"],
-    ["--passive-health-check=never", "must be off, on, or a list", "passive-health-checks"],
-    ["--max-limited-clients=0", "must be", "client-limits"],
-  ])("refuses %s, which forbade a feature before --features, and names this", (flag, rule, feature) => {
-    const { evidence } = errorOf(() => resolveOptions({ flags: flagsOf(flag) }));
-    const [reason = ""] = Object.values(evidence);
-    expect(reason).toMatch(new RegExp(`^${rule}`));
-    expect(reason).toContain(`${feature} is off unless --features (nftProxy.features) names it`);
-  });
 
   it("takes the bit for masquerading, but not with --proxy-mode=nftables, as in kube-proxy", () => {
     const { options, warnings } = resolveOptions({

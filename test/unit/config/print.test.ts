@@ -69,7 +69,6 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   logFormat: fc.constantFrom("text" as const, "json" as const),
   logVerbosity: count,
   reserveNodePorts: fc.boolean(),
-  acceptEmptyLists: fc.boolean(),
   features: fc.constantFrom<EnabledFeatures>(
     {},
     ALL_FEATURES,
@@ -84,7 +83,6 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
     fastPathInterfaces: fc.array(fc.constantFrom("eth0", "veth*", "*"), { maxLength: 3 }),
     scheduler: fc.constantFrom(...SCHEDULERS),
     portRanges: fc.constantFrom(...PORT_RANGE_ADDRESSES),
-    maxServicePortRanges: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
     maxPortRanges: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
     refusalLogSize: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
     resetVanished: fc.boolean(),
@@ -104,9 +102,6 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   maxServiceElements: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   maxElements: fc.integer({ min: 1, max: 12_000_000 }),
   maxNamespaceElements: fc.integer({ min: 1, max: 12_000_000 }),
-  maxServiceSourceRanges: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
-  maxServiceAddresses: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
-  configChange: fc.constantFrom("reload" as const, "exit" as const),
   daemonSocket: fc.oneof(fc.constant(""), path),
   nftPath: path,
 });
@@ -162,10 +157,8 @@ describe("a printed configuration", () => {
       metricsBindAddress: 127.0.0.1:10249
       mode: nftables
       nftProxy:
-        acceptEmptyLists: false
         affinityMapSize: 1048576
         answerPing: false
-        configChange: reload
         daemonSocket: /run/nft-proxy/daemon.sock
         fastPath: false
         fastPathAfter: 20
@@ -179,10 +172,7 @@ describe("a printed configuration", () => {
         maxLimitedClients: 65536
         maxNamespaceElements: 500000
         maxPortRanges: 10000
-        maxServiceAddresses: 2000
         maxServiceElements: 150000
-        maxServicePortRanges: 2000
-        maxServiceSourceRanges: 20000
         nftPath: nft
         passiveHealthCheck: off
         portRanges: virtual

@@ -34,7 +34,6 @@ const NEW: ProxyOptions = {
   logFormat: "json",
   logVerbosity: 4,
   reserveNodePorts: true,
-  acceptEmptyLists: true,
   features: ALL_FEATURES,
   settings: {
     answerPing: true,
@@ -45,7 +44,6 @@ const NEW: ProxyOptions = {
     maxLimitedClients: 1,
     passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK,
     portRanges: "all",
-    maxServicePortRanges: 1,
     maxPortRanges: 1,
     refusalLogSize: 1,
     serviceCounters: "services",
@@ -56,9 +54,6 @@ const NEW: ProxyOptions = {
   maxServiceElements: 1,
   maxElements: 1,
   maxNamespaceElements: 1,
-  maxServiceSourceRanges: 1,
-  maxServiceAddresses: 1,
-  configChange: "exit",
   daemonSocket: "",
   nftPath: "/nft",
 };
@@ -94,13 +89,11 @@ describe("planReload", () => {
       "nftProxy.reserveNodePorts",
       "nftProxy.maxAffinityTimeout",
       "nftProxy.portRanges",
-      "nftProxy.maxServicePortRanges",
       "nftProxy.maxPortRanges",
       "nftProxy.scheduler",
       "nftProxy.maxServiceElements",
       "nftProxy.maxElements",
       "nftProxy.maxNamespaceElements",
-      "nftProxy.configChange",
     ]);
     const changed = new Set([...taken, ...needRestart]);
     const covered = NAMED_OPTIONS.filter(([, { fields }]) => fields.some(({ path }) => changed.has(path)));

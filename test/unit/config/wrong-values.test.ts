@@ -77,11 +77,7 @@ const WRONG_VALUES: readonly [string, string][] = [
   ["nftProxy: {maxElements: 0}", "nftProxy.maxElements"],
   ["nftProxy: {maxElements: 12000001}", "nftProxy.maxElements"],
   ["nftProxy: {maxNamespaceElements: 1.5}", "nftProxy.maxNamespaceElements"],
-  ["nftProxy: {maxServiceSourceRanges: none}", "nftProxy.maxServiceSourceRanges"],
-  ["nftProxy: {maxServiceAddresses: 0.5}", "nftProxy.maxServiceAddresses"],
-  ["nftProxy: {maxServicePortRanges: 0}", "nftProxy.maxServicePortRanges"],
   ["nftProxy: {maxPortRanges: 1.5}", "nftProxy.maxPortRanges"],
-  ["nftProxy: {configChange: ignore}", "nftProxy.configChange"],
   ["nftProxy: {fullResyncPeriod: 0s}", "nftProxy.fullResyncPeriod"],
   ["nftProxy: {master: 192.0.2.1}", "nftProxy.master"],
   ["nftProxy: {master: 'https://'}", "nftProxy.master"],
@@ -143,22 +139,6 @@ describe("a wrong value", () => {
     expect(faultsOf("nftProxy: {schedulr: random, x: 1}\nconntrack: {mni: 1}")).toEqual({
       "nftProxy.schedulr": "is not a field of nftProxy: did you mean scheduler?",
       "nftProxy.x": "is not a field of nftProxy",
-    });
-  });
-
-  it("is one that forbade a feature before --features, which the error names", () => {
-    const off = (feature: string) =>
-      expect.stringContaining(`: ${feature} is off unless --features (nftProxy.features) names it`);
-    expect(
-      faultsOf(
-        "nftProxy: {connectionTimeouts: off, ignoreServiceResets: true, maxLimitedClients: 0, passiveHealthCheck: never, portRanges: off}",
-      ),
-    ).toEqual({
-      "nftProxy.connectionTimeouts": off("connection-timeouts"),
-      "nftProxy.ignoreServiceResets": off("connection-life"),
-      "nftProxy.maxLimitedClients": off("client-limits"),
-      "nftProxy.passiveHealthCheck": off("passive-health-checks"),
-      "nftProxy.portRanges": off("port-ranges"),
     });
   });
 

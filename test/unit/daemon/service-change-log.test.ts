@@ -63,7 +63,7 @@ test("the log does not name a Service that is rendered again without a change", 
   expect(logger.lines.slice(before)).toEqual([]);
 });
 
-test("the log names 20 Services at once and two a second, and counts the lines that it leaves out", () => {
+test("the log names 20 Services at once and two a second, and counts the others", () => {
   const { cache, clock, logger, sync } = setUp();
   for (let n = 0; n < 232; n++) {
     cache.putService(service({ name: `s${n}`, clusterIPs: [`10.96.1.${n}`] }));

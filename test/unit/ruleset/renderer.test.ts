@@ -81,13 +81,13 @@ describe("a Service of more elements than its budget", () => {
 });
 
 test("a Service that was decoded beyond its budget gets no rules", () => {
-  const excess = { of: "maxServiceSourceRanges", count: 80_000, budget: 20_000 } as const;
+  const excess = { of: "sourceRanges", count: 80_000, budget: 20_000 } as const;
   const cache = cacheOf({ ...OBJECTS, services: [{ ...service({ name: "wide" }), excess }, NEIGHBOUR] });
   const renderer = new Renderer(cache, testNodeContext());
   renderer.update(cache.takeDirty());
   expect(served(renderer)).toEqual(new Set(["default/neighbour"]));
   expect([...renderer.excess.values()]).toEqual([
-    "a Service can have 20000 source ranges (--max-service-source-ranges), and this one has 80000",
+    "a Service can have 20000 source ranges, and this one has 80000",
   ]);
 });
 

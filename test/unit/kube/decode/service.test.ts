@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { Ajv } from "ajv";
 import { describe, expect, test } from "vitest";
-import { DECODE_DEFAULTS } from "../../../../src/kube/decode/decode.ts";
+
 import { decodeService } from "../../../../src/kube/decode/service.ts";
 import type { Service } from "../../../../src/model/service.ts";
 import { countOperations } from "../../../support/operations.ts";
@@ -107,25 +107,20 @@ test("of thousands of addresses that have no effect 20 are named, errors first, 
 describe("a Service beyond its budget", () => {
   const spec = { type: "LoadBalancer", clusterIP: "10.96.0.9", clusterIPs: null, ipFamilies: null };
   const status = { loadBalancer: { ingress: [{ ip: "203.0.113.1" }] } };
-  const budget = {
-    ...DECODE_DEFAULTS,
-    maxServiceElements: 1,
-    maxServiceSourceRanges: 2,
-    maxServiceAddresses: 2,
-  };
-  const decoded = (more: object) => decodeService(service({ spec: { ...spec, ...more }, status }), budget);
+  const decoded = (more: object) => decodeService(service({ spec: { ...spec, ...more }, status }));
+  const copies = (count: number, text: string) => Array.from({ length: count }, () => text);
   const NONE = { ip: [], ip6: [] };
 
   test.each([
     [
       "of source ranges",
-      { loadBalancerSourceRanges: ["10.0.0.0/8", "no range", "192.0.2.0/24"] },
-      { of: "maxServiceSourceRanges", count: 3, budget: 2 },
+      { loadBalancerSourceRanges: [...copies(20_000, "10.0.0.0/8"), "no range"] },
+      { of: "sourceRanges", count: 20_001, budget: 20_000 },
     ],
     [
       "of addresses",
-      { externalIPs: ["203.0.113.2", "203.0.113.3"] },
-      { of: "maxServiceAddresses", count: 3, budget: 2 },
+      { externalIPs: copies(2000, "203.0.113.2") },
+      { of: "addresses", count: 2001, budget: 2000 },
     ],
   ])("%s is decoded without both, so that nothing is open to all", (_, more, excess) => {
     const value = { excess, externalIPs: NONE, loadBalancerIPs: NONE, loadBalancerSourceRanges: NONE };
@@ -133,17 +128,17 @@ describe("a Service beyond its budget", () => {
   });
 
   test("is not one that is exactly at its limits", () => {
-    const ranges = { externalIPs: ["203.0.113.2"], loadBalancerSourceRanges: ["10.0.0.0/8", "192.0.2.0/24"] };
-    const { value } = decoded(ranges) as { value: Service };
+    const externalIPs = Array.from({ length: 1999 }, (_, i) => `198.18.${i >> 8}.${i & 255}`);
+    const { value } = decoded({ externalIPs, loadBalancerSourceRanges: copies(20_000, "10.0.0.0/8") }) as {
+      value: Service;
+    };
     expect(value.excess).toBeUndefined();
-    expect(value.loadBalancerSourceRanges.ip).toHaveLength(2);
+    expect(value.externalIPs.ip).toHaveLength(1999);
   });
 
   test("is decoded without reading each of its source ranges", () => {
-    const many = (count: number) => ({
-      loadBalancerSourceRanges: Array.from({ length: count }, () => "10.0.0.0/8"),
-    });
-    const [few, all] = [many(1000), many(80_000)];
+    const many = (count: number) => ({ loadBalancerSourceRanges: copies(count, "10.0.0.0/8") });
+    const [few, all] = [many(20_001), many(80_000)];
     expect(countOperations(() => decoded(all))).toBe(countOperations(() => decoded(few)));
   });
 });

@@ -382,14 +382,6 @@ describe("a list without any of the known objects, not even default/kubernetes",
     expect(follower.clock.now() - began).toBeGreaterThanOrEqual(60_000);
   });
 
-  test("is accepted at once with the option", async () => {
-    await followKubernetes({ acceptEmptyLists: true });
-    api.addFault({ verb: "list", fault: empty });
-    api.cluster.watches("services")[0]?.end();
-    await follower.until(() => follower.objects.size === 0);
-    expect(follower.implausible).toEqual([]);
-  });
-
   test.each([
     ["for a minute where rules are in force", true, 60_000],
     ["not at all where there are none", false, 0],
