@@ -1,4 +1,3 @@
-import type { Clock } from "../base/clock.ts";
 import type { DaemonPart, FeatureHost } from "../features/seam/daemon-part.ts";
 import { workingFeatures } from "../features/selection.ts";
 import type { DaemonInput } from "./daemon-input.ts";
@@ -15,9 +14,6 @@ export interface Readings {
   readonly features: readonly DaemonPart[];
 }
 
-/** Delay from the first sync to the first reading of the affinity maps, as a start is busy. Milliseconds. */
-const AFFINITY_DELAY = 5000;
-
 /** Makes the readings; nothing is read yet. */
 export function createReadings(
   input: DaemonInput,
@@ -29,11 +25,6 @@ export function createReadings(
     affinity: affinityPoller(input, proxier, metrics, events),
     features: input.dryRun ? [] : daemonParts(input, proxier, metrics, events),
   };
-}
-
-/** Starts the periodic reading of the affinity maps. Call it after the first sync. */
-export function startAffinityPoller({ affinity }: Readings, clock: Clock): void {
-  clock.after(AFFINITY_DELAY, () => affinity.start());
 }
 
 function affinityPoller(

@@ -25,18 +25,17 @@ import type { Proxier } from "./proxier.ts";
 /**
  * Returns the routes of the daemon socket, as socket/daemon-protocol.ts defines them. Answers hold 40 MB and
  * more in large clusters, so they are sent in pieces: changes do not wait for a reader.
- * @param state returns the current state of the daemon
  */
 export function daemonSocketRoutes(
   { nft, objects, recentLog, system: { clock } }: DaemonInput,
   proxier: Proxier,
   verifier: Pick<Verifier, "find">,
-  state: () => DaemonState,
+  reports: { state(): DaemonState },
   features: readonly DaemonPart[],
 ): Routes {
   const { reconciler, cache, loop } = proxier;
   const answers: { readonly [Name in keyof DaemonAnswers]: Answer<Name> } = {
-    state,
+    state: () => reports.state(),
     objects: () => heldObjects(cache),
     desired: () => rebuildTransaction(reconciler.state.ruleset),
     committed: () => rebuildTransaction(reconciler.state.committedRuleset()),

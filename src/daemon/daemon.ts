@@ -9,16 +9,16 @@ import type { BoundedFrequencyRunner } from "../sync/bounded-frequency-runner.ts
 import type { Reconciler } from "../sync/reconciler.ts";
 import type { SyncSubscriber } from "../sync/sync-report.ts";
 import type { DaemonInput } from "./daemon-input.ts";
-import { createReadings, type Readings, startAffinityPoller } from "./daemon-readings.ts";
-import { type DaemonRoutes, daemonServers, metricsRoutes } from "./daemon-servers.ts";
+import { createReadings, type Readings } from "./daemon-readings.ts";
+import { daemonServers, metricsRoutes } from "./daemon-servers.ts";
 import { daemonSocketRoutes } from "./daemon-socket.ts";
-import { createReports, daemonState, daemonStatus, type Reports, stateSnapshot } from "./daemon-views.ts";
+import { Reports } from "./daemon-views.ts";
 import { DriftDetection } from "./drift-detection.ts";
 import { EventRecorder, NO_EVENTS } from "./events/event-recorder.ts";
 import { failedServerEvent, implausibleListEvent, nodeSubject, startingEvent } from "./events/events.ts";
 import { annotationEvents, syncEvents } from "./events/sync-events.ts";
 import { type HealthTracker, isServed } from "./health/health.ts";
-import { healthRoutes, type SyncProgress } from "./health/health-routes.ts";
+import { healthRoutes } from "./health/health-routes.ts";
 import { HeapKeeper } from "./heap-keeper.ts";
 import { hostServices } from "./host-subscribers.ts";
 import type { RetryingServer } from "./http/retrying-server.ts";
@@ -62,7 +62,6 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const { clock } = system;
   // A reload replaces the options, so every part that follows it reads them here each time.
   let current = input.options;
-  let config: ConfigState = { problem: undefined, needRestart: [] };
   const options = () => current;
   const host = await system.readHost();
   const { families } = host;
@@ -72,14 +71,11 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   input.objects.observeRequests((outcome) => metrics.observe("apiRequest", outcome));
   const events = eventRecorder(input, metrics);
   const proxier = createProxier(input, options, host, (name) => events.record(implausibleListEvent(name)));
-  const reports = createReports(input, options, families, proxier, () => {
-    return { config, features: readings.features };
-  });
+  const readings = createReadings(input, proxier, metrics, events);
+  const reports = new Reports(input, options, families, proxier, readings);
   const isFamilyServed = (family: Family) => isServed(reports.judge(), family);
   const services = hostServices(input, options, proxier, isFamilyServed, metrics, events);
-  const readings = createReadings(input, proxier, metrics, events);
-  const { affinity, features } = readings;
-  metrics.readFrom({ ...system, ...proxier, ...reports, ...readings, config: () => config });
+  metrics.readFrom({ ...system, ...proxier, ...readings, ...reports, config: () => reports.config });
   const upkeep = new Upkeep(input, options, proxier, services.addressesRead);
   const onHostChange = () => upkeep.hostChanged();
   const drift = new DriftDetection(input, options, proxier, onHostChange, (at) =>
@@ -93,7 +89,20 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     ...(dryRun ? [] : services.subscribers),
     ...actors(input, proxier, readings),
   ];
-  const routes = daemonRoutes(input, options, proxier, reports, readings, metrics, drift, upkeep);
+  const routes = {
+    healthz: healthRoutes(reports, clock, (path, status) =>
+      metrics.observe("healthAnswer", { path, status }),
+    ),
+    metrics: metricsRoutes({
+      ...input,
+      now: () => clock.now(),
+      registry: metrics.registry,
+      page: async (query) => statusPage(await reports.status(upkeep.costlyTables), query),
+      config: () => configurationOf(current),
+      startedAt: reports.startedAt,
+    }),
+    socket: daemonSocketRoutes(input, proxier, drift.verifier, reports, readings.features),
+  };
   const servers = daemonServers(current, routes, clock, logger, (server, error) =>
     events.record(failedServerEvent(nodeSubject(proxier.cache), server, messageOf(error))),
   );
@@ -104,7 +113,8 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     for (const part of [upkeep, dryRun ? undefined : drift]) part?.start();
   };
   const end = async () => {
-    for (const part of [affinity, ...features, proxier.source, upkeep, drift]) part?.stop?.();
+    for (const part of [readings.affinity, ...readings.features, proxier.source, upkeep, drift])
+      part?.stop?.();
     const ended = proxier.loop.stop();
     input.nft.stopReading();
     await ended;
@@ -126,9 +136,9 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
       proxier.loop.request();
     },
     configRead: (state) => {
-      config = state;
+      reports.config = state;
     },
-    snapshot: () => stateSnapshot(clock.now(), proxier, reports),
+    snapshot: () => reports.snapshot(),
     ...startAndStop(input, reports.health, servers, begin, end),
   };
 }
@@ -185,67 +195,13 @@ function reporters(
 function actors(
   { system: { clock }, dryRun }: DaemonInput,
   { parts, loop }: Proxier,
-  readings: Readings,
+  { affinity, features }: Readings,
 ): readonly SyncSubscriber[] {
-  const { affinity, features } = readings;
   return [
     ...features.map((feature): SyncSubscriber => ({ synced: (sync) => feature.synced?.(sync) })),
-    affinity,
+    ...(dryRun ? [] : [affinity]),
     changeTimer(parts, clock, () => loop.request()),
-    ...(dryRun ? [] : [firstSync(() => startAffinityPoller(readings, clock))]),
   ];
-}
-
-function firstSync(onFirstSync: () => void): SyncSubscriber {
-  let isFirst = true;
-  return {
-    synced() {
-      if (isFirst) onFirstSync();
-      isFirst = false;
-    },
-  };
-}
-
-function daemonRoutes(
-  input: DaemonInput,
-  options: () => ProxyOptions,
-  proxier: Proxier,
-  reports: Reports,
-  readings: Readings,
-  metrics: Metrics,
-  { verifier }: DriftDetection,
-  upkeep: Upkeep,
-): DaemonRoutes {
-  const { now } = input.system.clock;
-  const status = () => daemonStatus(input, proxier, reports, readings, upkeep.costlyTables);
-  const state = () => daemonState(input, options(), proxier, reports, readings);
-  return {
-    healthz: healthRoutes({
-      judge: reports.judge,
-      progress: () => syncProgress(proxier, reports),
-      now,
-      onAnswer: (path, answered) => metrics.observe("healthAnswer", { path, status: answered }),
-    }),
-    metrics: metricsRoutes({
-      registry: metrics.registry,
-      page: async (query) => statusPage(await status(), query),
-      config: () => configurationOf(options()),
-      flags: input.flags,
-      version: input.version,
-      startedAt: reports.startedAt,
-      now,
-    }),
-    socket: daemonSocketRoutes(input, proxier, verifier, state, readings.features),
-  };
-}
-
-function syncProgress({ reconciler }: Proxier, { history, health, problems }: Reports): SyncProgress {
-  return {
-    verifiedAt: history.snapshot().verifiedAt,
-    pendingSince: health.pendingSince,
-    quarantined: reconciler.quarantined.size,
-    problems: problems(),
-  };
 }
 
 /**

@@ -1,3 +1,4 @@
+import type { Clock } from "../../base/clock.ts";
 import { FAMILIES, FAMILY_NAMES } from "../../base/family.ts";
 import type { DaemonProblem } from "../../socket/daemon-protocol.ts";
 import { type HttpAnswer, jsonAnswer, type Routes } from "../http/http-server.ts";
@@ -6,16 +7,12 @@ import type { HealthReport } from "./health.ts";
 /** The paths of the health server. */
 export type HealthPath = "/healthz" | "/livez" | "/readyz";
 
-/** Options of the health endpoints. */
-export interface HealthRoutesOptions {
+/** What the health endpoints tell. */
+interface HealthSource {
   /** Returns the current health, see {@link judgeHealth}. */
-  readonly judge: () => HealthReport;
+  judge(): HealthReport;
   /** Returns the progress of syncs, for /livez. */
-  readonly progress: () => SyncProgress;
-  /** Wall clock, milliseconds. */
-  readonly now: () => number;
-  /** Called for each answer, for metrics. */
-  readonly onAnswer: (path: HealthPath, status: number) => void;
+  progress(): SyncProgress;
 }
 
 /** The progress of syncs. Times are milliseconds since 1970. */
@@ -32,16 +29,21 @@ export interface SyncProgress {
 /**
  * Returns the routes of the health server: /healthz for load balancers, /livez for the kubelet's liveness
  * probe, and our own /readyz for its readiness probe.
+ * @param onAnswer called for each answer, for metrics
  */
-export function healthRoutes({ judge, progress, now, onAnswer }: HealthRoutesOptions): Routes {
+export function healthRoutes(
+  source: HealthSource,
+  clock: Pick<Clock, "now">,
+  onAnswer: (path: HealthPath, status: number) => void,
+): Routes {
   const route = (path: HealthPath, answer: (report: HealthReport, now: number) => HttpAnswer) => () => {
-    const given = answer(judge(), now());
+    const given = answer(source.judge(), clock.now());
     onAnswer(path, given.status);
     return given;
   };
   return new Map([
-    ["/healthz", route("/healthz", (report, at) => healthzAnswer(report, at, progress().problems))],
-    ["/livez", route("/livez", (report, at) => livezAnswer(report, at, progress()))],
+    ["/healthz", route("/healthz", (report, at) => healthzAnswer(report, at, source.progress().problems))],
+    ["/livez", route("/livez", (report, at) => livezAnswer(report, at, source.progress()))],
     ["/readyz", route("/readyz", readyzAnswer)],
   ]);
 }

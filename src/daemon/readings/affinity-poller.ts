@@ -1,4 +1,4 @@
-import type { Clock } from "../../base/clock.ts";
+import type { Clock, Timer } from "../../base/clock.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import { type ByFamily, FAMILIES, type Family } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
@@ -35,6 +35,9 @@ export interface AffinityPollerParts {
   readonly onCrowded: (port: ServicePort) => void;
 }
 
+/** Delay from the first sync to the first reading, as a start is busy. Milliseconds. */
+const FIRST_DELAY = 5000;
+
 /** Minimum pause between readings while there are entries to delete. Milliseconds. */
 const SHORT_PAUSE = 5000;
 
@@ -70,6 +73,7 @@ export class AffinityPoller implements SyncSubscriber {
   readonly #entries = new Map<Family, number>();
   readonly #limited = new Map<Family, readonly CountedClients[]>();
   readonly #failures: FailureLog;
+  #begin: Timer | undefined;
   #task: PeriodicTask | undefined;
   #isStopped = false;
   /** Whether the last reading left entries to delete. */
@@ -107,8 +111,9 @@ export class AffinityPoller implements SyncSubscriber {
     this.#task?.stop();
   }
 
-  /** Reads sooner if a Service port was deleted. */
+  /** Starts to read after the first sync. Then reads sooner if a Service port was deleted. */
   synced(): void {
+    this.#begin ??= this.#parts.clock.after(FIRST_DELAY, () => this.start());
     this.#task?.periodChanged();
   }
 

@@ -59,12 +59,11 @@ async function ask(
   now = NOW,
 ) {
   const answers: [string, number][] = [];
-  const routes = healthRoutes({
+  const source = {
     judge: () => judgeHealth(tracker.snapshot(), now, THRESHOLD),
     progress: () => ({ verifiedAt, pendingSince: tracker.pendingSince, quarantined, problems }),
-    now: () => now,
-    onAnswer: (...answer) => answers.push(answer),
-  });
+  };
+  const routes = healthRoutes(source, { now: () => now }, (...answer) => answers.push(answer));
   const answer = await routes.get(path)?.(new URLSearchParams());
   expect(answers).toEqual([[path, answer?.status]]);
   return { status: answer?.status, body: JSON.parse(answer?.body ?? "") as Record<string, unknown> };
