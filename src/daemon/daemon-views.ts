@@ -46,7 +46,7 @@ export class Reports {
     this.#proxier = proxier;
     this.#readings = readings;
     this.startedAt = clock.now();
-    this.health = new HealthTracker(families, clock, proxier);
+    this.health = new HealthTracker(families, clock, { ...proxier, history: this.history });
     this.timeline = new SyncTimeline(this.health);
   }
 

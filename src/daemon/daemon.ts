@@ -168,26 +168,25 @@ function eventRecorder(
 }
 
 /**
- * Subscribers that report syncs and change nothing. The timeline is before health, because the latter ends
- * the time before the first sync.
+ * Subscribers that report syncs and change nothing. The timeline is before the history, because the latter
+ * ends the time before the first sync.
  */
 function reporters(
   { system, logger }: DaemonInput,
   { cache }: Proxier,
-  { timeline, health, history }: Reports,
+  { timeline, history }: Reports,
   metrics: SyncSubscriber,
   events: EventRecorder,
 ): readonly SyncSubscriber[] {
   const { clock } = system;
   return [
     timeline,
-    health,
+    history,
     metrics,
     new SyncLog(logger, clock),
     new ServiceChangeLog(cache, clock, logger),
     syncEvents(cache, events),
     annotationEvents(cache, events),
-    history,
   ];
 }
 

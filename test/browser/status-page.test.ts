@@ -91,6 +91,7 @@ function troubled() {
       lastSyncedAt: NOW - 3000,
       verifiedAt: NOW - 90_000,
       problem: undefined,
+      excludedFamilies: new Map(),
     },
     cards: [refusals("9 packets", "10.244.2.9 to 10.96.1.9:80/tcp")],
     costlyTables: [

@@ -7,7 +7,12 @@ import { cacheOf, type Objects, testNodeContext } from "./build.ts";
 /** The time at which tests view a page, milliseconds. */
 export const NOW = Date.parse("2026-01-31T12:00:00Z");
 
-const UP_TO_DATE = { lastSyncedAt: NOW - 3000, verifiedAt: NOW - 3000, problem: undefined };
+const UP_TO_DATE = {
+  lastSyncedAt: NOW - 3000,
+  verifiedAt: NOW - 3000,
+  problem: undefined,
+  excludedFamilies: new Map(),
+};
 
 /** Returns the status of a daemon that has programmed some objects. By default it is healthy. */
 export function daemonStatus(objects: Objects, options: Partial<DaemonStatus> = {}): DaemonStatus {

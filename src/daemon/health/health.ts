@@ -1,11 +1,10 @@
 import { type Clock, wallTime } from "../../base/clock.ts";
-import { messageOf } from "../../base/errors.ts";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import type { Node } from "../../model/node.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { BoundedFrequencyRunner } from "../../sync/bounded-frequency-runner.ts";
 import type { ChangeTracker } from "../../sync/change-tracker.ts";
-import type { SyncFailure, SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
+import type { SyncReport } from "../../sync/sync-report.ts";
 
 /** The taint that the cluster autoscaler puts on a node before it deletes it (KEP-3836). */
 const TO_BE_DELETED_TAINT = "ToBeDeletedByClusterAutoscaler";
@@ -132,18 +131,24 @@ interface Watched {
   readonly tracker: Pick<ChangeTracker, "waitingFor">;
   readonly runner: Pick<BoundedFrequencyRunner, "pendingSince">;
   readonly cache: Pick<ObjectCache, "node" | "isNodeKnown">;
+  readonly history: {
+    snapshot(): {
+      readonly lastSyncedAt: number | undefined;
+      /** Why the last sync failed. */
+      readonly problem: string | undefined;
+      /** Those of the last sync that succeeded. */
+      readonly excludedFamilies: SyncReport["excludedFamilies"];
+    };
+  };
 }
 
-/** Keeps the result of the last sync, for {@link HealthSnapshot}. */
-export class HealthTracker implements SyncSubscriber {
+/** Knows the state of the rules, for {@link HealthSnapshot}. */
+export class HealthTracker {
   readonly #families: readonly Family[];
   readonly #clock: Pick<Clock, "now" | "monotonic">;
   readonly #watched: Watched;
   /** On the monotonic clock, because the wall clock may be set. */
   readonly #startedAt: number;
-  #lastSynced: number | undefined;
-  #problem = "";
-  #excluded: SyncReport["excludedFamilies"] = new Map();
   #awaited: string | undefined;
 
   constructor(families: readonly Family[], clock: Pick<Clock, "now" | "monotonic">, watched: Watched) {
@@ -158,39 +163,35 @@ export class HealthTracker implements SyncSubscriber {
     this.#awaited = awaited;
   }
 
-  synced({ endedAt, excludedFamilies }: Pick<SyncReport, "endedAt" | "excludedFamilies">): void {
-    this.#excluded = excludedFamilies;
-    this.#lastSynced = endedAt;
-    this.#problem = "";
-  }
-
-  failed({ error }: Pick<SyncFailure, "error">): void {
-    this.#problem = messageOf(error);
-  }
-
   /**
    * Since when the rules have been out of date, milliseconds since 1970; undefined if they are not. Before
    * the first sync they always are, even if no sync has been requested: the first lists are not complete.
    */
   get pendingSince(): number | undefined {
-    const { pendingSince } = this.#watched.runner;
-    return this.#lastSynced === undefined ? wallTime(this.#clock, this.#startedAt) : pendingSince;
+    const { runner, history } = this.#watched;
+    const isFirst = history.snapshot().lastSyncedAt === undefined;
+    return isFirst ? wallTime(this.#clock, this.#startedAt) : runner.pendingSince;
   }
 
   /** The state of each family that the kernel accepts: both change in one transaction. */
   get state(): Omit<FamilyHealth, "excluded"> {
-    const { tracker } = this.#watched;
+    const { tracker, history } = this.#watched;
+    const { lastSyncedAt, problem = "" } = history.snapshot();
     const waitingFor = this.#awaited === undefined ? tracker.waitingFor : [this.#awaited];
-    const problem = waitingFor.length > 0 ? `waiting for ${waitingFor.join(", ")}` : this.#problem;
-    return { lastSynced: this.#lastSynced, pendingSince: this.pendingSince, problem };
+    return {
+      lastSynced: lastSyncedAt,
+      pendingSince: this.pendingSince,
+      problem: waitingFor.length > 0 ? `waiting for ${waitingFor.join(", ")}` : problem,
+    };
   }
 
   snapshot(): HealthSnapshot {
-    const { cache } = this.#watched;
+    const { cache, history } = this.#watched;
+    const { excludedFamilies } = history.snapshot();
     const { state } = this;
     return {
       families: Object.fromEntries(
-        this.#families.map((family) => [family, { ...state, excluded: this.#excluded.get(family) }]),
+        this.#families.map((family) => [family, { ...state, excluded: excludedFamilies.get(family) }]),
       ),
       nodeName: cache.node.name,
       node: cache.isNodeKnown ? cache.node : undefined,

@@ -25,6 +25,8 @@ export interface SyncHistorySnapshot {
   readonly verifiedAt: number | undefined;
   /** Why the last sync failed; undefined after a success. */
   readonly problem: string | undefined;
+  /** The families without rules, as of the last sync that succeeded. */
+  readonly excludedFamilies: SyncReport["excludedFamilies"];
 }
 
 /** Keeps the last syncs and counts all of them, for the status page. */
@@ -38,14 +40,16 @@ export class SyncHistory implements SyncSubscriber {
     lastSyncedAt: undefined,
     verifiedAt: undefined,
     problem: undefined,
+    excludedFamilies: new Map(),
   };
 
   synced(report: SyncReport): void {
-    const { endedAt, durationMs, reason, kind } = report;
+    const { endedAt: lastSyncedAt, durationMs, reason, kind, excludedFamilies } = report;
     const { syncs, repairs } = this.#snapshot;
-    this.#snapshot = { ...this.#snapshot, syncs: syncs + 1, lastSyncedAt: endedAt, problem: undefined };
+    const known = { lastSyncedAt, problem: undefined, excludedFamilies };
+    this.#snapshot = { ...this.#snapshot, syncs: syncs + 1, ...known };
     const repaired = report.repaired?.text;
-    const record = { at: endedAt, reason, durationMs, repaired };
+    const record = { at: lastSyncedAt, reason, durationMs, repaired };
     if (kind === "full") this.#snapshot = { ...this.#snapshot, fullSync: record };
     if (repaired !== undefined) this.#snapshot = { ...this.#snapshot, repair: record, repairs: repairs + 1 };
   }

@@ -3,9 +3,12 @@ import { describe, expect, test } from "vitest";
 import type { Family } from "../../../../src/base/family.ts";
 import { HealthTracker, isServed, judgeHealth } from "../../../../src/daemon/health/health.ts";
 import { type HealthPath, healthRoutes } from "../../../../src/daemon/health/health-routes.ts";
+import { SyncHistory } from "../../../../src/daemon/status/sync-history.ts";
 import type { DaemonProblem } from "../../../../src/socket/daemon-protocol.ts";
 import type { Awaited } from "../../../../src/sync/change-tracker.ts";
+import type { SyncReport } from "../../../../src/sync/sync-report.ts";
 import { node } from "../../../support/build.ts";
+import { syncReport } from "../../../support/sync-report.ts";
 
 const NOW = Date.UTC(2026, 10, 20, 12);
 const THRESHOLD = 60_000;
@@ -28,8 +31,12 @@ function setUp(startedAt: number, families: readonly Family[] = ["ip", "ip6"]) {
   const cache = { node: node(), isNodeKnown: true };
   const changes: { waitingFor: readonly Awaited[] } = { waitingFor: [] };
   const clock = { now: () => startedAt, monotonic: () => 0 };
-  const tracker = new HealthTracker(families, clock, { runner, tracker: changes, cache });
-  return { runner, cache, changes, tracker };
+  const history = new SyncHistory();
+  const tracker = new HealthTracker(families, clock, { runner, tracker: changes, cache, history });
+  const syncedAt = (endedAt: number, excludedFamilies: SyncReport["excludedFamilies"] = new Map()) =>
+    history.synced(syncReport({ endedAt, excludedFamilies }));
+  const failed = (message: string) => history.failed({ error: new Error(message) });
+  return { runner, cache, changes, tracker, syncedAt, failed };
 }
 
 interface Asked {
@@ -71,7 +78,7 @@ async function ask(
 
 function synced(at: number) {
   const parts = setUp(at);
-  parts.tracker.synced({ endedAt: at, excludedFamilies: new Map() });
+  parts.syncedAt(at);
   return parts;
 }
 
@@ -95,7 +102,7 @@ describe("health", () => {
   test("/healthz and /livez are 503 with the reason once a change has waited for the threshold", async () => {
     const parts = synced(NOW - 100_000);
     parts.runner.pendingSince = NOW - 60_000;
-    parts.tracker.failed({ error: new Error("nft: Could not process rule") });
+    parts.failed("nft: Could not process rule");
     const reason = "the rules have been out of date for 60 s: nft: Could not process rule";
     for (const path of ["/healthz", "/livez"] as const) {
       const { status, body } = await ask(parts, path);
@@ -108,7 +115,7 @@ describe("health", () => {
       });
     }
     parts.runner.pendingSince = undefined;
-    parts.tracker.synced({ endedAt: NOW, excludedFamilies: new Map() });
+    parts.syncedAt(NOW);
     expect((await ask(parts, "/healthz")).status, "the next sync ends it").toBe(200);
   });
 
@@ -136,7 +143,7 @@ describe("health", () => {
   test("/healthz stays 200 and names a family that the kernel refuses", async () => {
     const parts = setUp(NOW);
     const excludedFamilies = new Map([["ip6", "Operation not supported"] as const]);
-    parts.tracker.synced({ endedAt: NOW, excludedFamilies });
+    parts.syncedAt(NOW, excludedFamilies);
     const { status, body } = await ask(parts, "/healthz", NOW + 3_600_000);
     expect(status).toBe(200);
     expect(body).toMatchObject({
@@ -175,7 +182,7 @@ describe("health", () => {
     const reasons = [FOLLOWING.found, OUT_OF_DATE.found];
     expect(await ask(parts, "/healthz")).toMatchObject({ status: 200, body: { healthy: true, reasons } });
     parts.runner.pendingSince = NOW - THRESHOLD;
-    parts.tracker.failed({ error: new Error("nft hangs") });
+    parts.failed("nft hangs");
     expect(await ask(parts, "/healthz")).toMatchObject({
       status: 503,
       body: { reasons: ["the rules have been out of date for 60 s: nft hangs", FOLLOWING.found] },
@@ -185,9 +192,9 @@ describe("health", () => {
   test("/readyz is 503 until the first sync, and 200 from then on, even while syncs fail", async () => {
     const parts = setUp(NOW);
     expect(await ask(parts, "/readyz")).toMatchObject({ status: 503, body: { healthy: false } });
-    parts.tracker.synced({ endedAt: NOW, excludedFamilies: new Map() });
+    parts.syncedAt(NOW);
     parts.runner.pendingSince = NOW;
-    parts.tracker.failed({ error: new Error("nft hangs") });
+    parts.failed("nft hangs");
     expect((await ask(parts, "/readyz", NOW + 3_600_000)).status, "though it is not healthy").toBe(200);
   });
 

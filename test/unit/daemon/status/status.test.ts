@@ -160,5 +160,6 @@ test("SyncHistory counts syncs, failures and repairs, and keeps the last repair 
     lastSyncedAt: 1003,
     verifiedAt: 1004,
     problem: "nft hangs",
+    excludedFamilies: new Map(),
   });
 });
