@@ -24,7 +24,7 @@ export interface ConfigState {
 export function planReload(current: ProxyOptions, next: ProxyOptions): Reload {
   const changed = (effect: ReloadEffect): readonly NamedOption[] =>
     NAMED_OPTIONS.filter(
-      ([name, { reload }]) => reload === effect && !isSame(valueAt(current, name), valueAt(next, name)),
+      ([name, { reload }]) => reload === effect && !areEqual(valueAt(current, name), valueAt(next, name)),
     );
   const fieldsOf = (options: readonly NamedOption[]) =>
     options.flatMap((option) => changedFields(option, current, next));
@@ -47,9 +47,9 @@ function changedFields(
   next: ProxyOptions,
 ): string[] {
   const [before, after] = [print(valueAt(current, name)), print(valueAt(next, name))];
-  return fields.flatMap(({ path }, index) => (isSame(before[index], after[index]) ? [] : [path]));
+  return fields.flatMap(({ path }, index) => (areEqual(before[index], after[index]) ? [] : [path]));
 }
 
-function isSame(a: unknown, b: unknown): boolean {
+function areEqual(a: unknown, b: unknown): boolean {
   return JSON.stringify(a) === JSON.stringify(b);
 }

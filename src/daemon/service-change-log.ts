@@ -71,12 +71,12 @@ export class ServiceChangeLog implements SyncSubscriber {
     this.#programmed.set(name, { service, slices });
     if (before === undefined) return "added";
     if (before.service !== service) return "service";
-    return isSame(before.slices, slices) ? undefined : "endpoints";
+    return areSameSlices(before.slices, slices) ? undefined : "endpoints";
   }
 }
 
 /** Compares slices one by one: the cache makes a new list for a Service with no slice or with many. */
-function isSame(before: readonly EndpointSlice[], after: readonly EndpointSlice[]): boolean {
+function areSameSlices(before: readonly EndpointSlice[], after: readonly EndpointSlice[]): boolean {
   return before.length === after.length && before.every((slice, index) => slice === after[index]);
 }
 

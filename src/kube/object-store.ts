@@ -70,7 +70,7 @@ export class ObjectStore<T> {
   upsert(raw: unknown): boolean {
     const identity = identify(raw);
     const known = this.#entries.get(identity.key);
-    if (isSame(known, identity)) return false;
+    if (isSameVersion(known, identity)) return false;
     this.#put(identity.key, known, this.#makeEntry(identity, raw));
     return true;
   }
@@ -90,7 +90,7 @@ export class ObjectStore<T> {
    */
   stage(staged: Staged<T>, raw: unknown, identity = identify(raw)): void {
     const known = this.#entries.get(identity.key);
-    staged.set(identity.key, isSame(known, identity) ? known : this.#makeEntry(identity, raw));
+    staged.set(identity.key, isSameVersion(known, identity) ? known : this.#makeEntry(identity, raw));
   }
 
   /**
@@ -167,7 +167,7 @@ export class ObjectStore<T> {
   }
 }
 
-function isSame<T>(known: Entry<T> | undefined, { uid, version }: ObjectIdentity): known is Entry<T> {
+function isSameVersion<T>(known: Entry<T> | undefined, { uid, version }: ObjectIdentity): known is Entry<T> {
   return known !== undefined && version !== "" && known.version === version && known.uid === uid;
 }
 

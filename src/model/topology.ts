@@ -55,14 +55,14 @@ export function chooseEndpoints(
   const candidates = withoutDrainedReady(endpoints);
   const topology = forCluster ? topologyMode(candidates, place) : "none";
   const readyHere = (e: Endpoint) => e.source.ready && hintsAllow(e, topology, place);
-  const cluster = forCluster ? withFallback(candidates, readyHere, isDraining) : NOBODY;
+  const cluster = forCluster ? withFallback(candidates, readyHere, isDraining) : NO_ENDPOINTS;
   const local = forLocal
     ? withFallback(
         endpoints,
         (e) => e.local && e.source.ready,
         (e) => e.local && isDraining(e),
       )
-    : NOBODY;
+    : NO_ENDPOINTS;
   const [answering, answeringHere] = [
     withoutEjected(cluster.list, ejection),
     withoutEjected(local.list, ejection),
@@ -102,7 +102,7 @@ function withoutEjected(
   list: readonly Endpoint[],
   ejection: Ejection | undefined,
 ): { readonly list: readonly Endpoint[]; readonly ejected: readonly Endpoint[] } {
-  if (ejection === undefined || ejection.targets.size === 0) return { list, ejected: NOBODY.list };
+  if (ejection === undefined || ejection.targets.size === 0) return { list, ejected: NO_ENDPOINTS.list };
   const most = mostEjected(list.length, ejection.maxEjected);
   const byTarget = new Map(list.map((endpoint) => [endpoint.target, endpoint]));
   const ejected = new Set<Endpoint>();
@@ -134,7 +134,7 @@ export function whyExcluded(
   return isEjected ? "ejected" : undefined;
 }
 
-const NOBODY = { list: [] as readonly Endpoint[], mode: "ready" as FallbackMode };
+const NO_ENDPOINTS = { list: [] as readonly Endpoint[], mode: "ready" as FallbackMode };
 
 function withFallback(
   endpoints: readonly Endpoint[],
@@ -144,7 +144,7 @@ function withFallback(
   const ready = endpoints.filter(first);
   if (ready.length > 0) return { list: withoutDrained(ready), mode: "ready" };
   const draining = endpoints.filter(second);
-  return draining.length > 0 ? { list: withoutDrained(draining), mode: "terminating" } : NOBODY;
+  return draining.length > 0 ? { list: withoutDrained(draining), mode: "terminating" } : NO_ENDPOINTS;
 }
 
 /** Whether it gets new connections only if no other endpoint can. */

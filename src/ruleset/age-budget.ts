@@ -31,7 +31,7 @@ type Shortfalls = ReadonlyMap<ServiceName, Shortfall>;
 
 const UNLIMITED: SharedLimits = { all: Number.POSITIVE_INFINITY, namespace: Number.POSITIVE_INFINITY };
 const NONE: Shortfalls = new Map();
-const NOBODY: ReadonlySet<ServiceName> = new Set();
+const NO_SERVICES: ReadonlySet<ServiceName> = new Set();
 
 /**
  * Divides a resource among Services by age. From the oldest to the newest, each Service gets all that it
@@ -100,7 +100,7 @@ export class AgeBudget<C extends Claim = Claim> {
   /** Divides the amount again. @returns the Services whose outcome changed */
   decide(limits: SharedLimits): ReadonlySet<ServiceName> {
     this.#setLimits(limits);
-    if (this.#isDecided) return NOBODY;
+    if (this.#isDecided) return NO_SERVICES;
     this.#isDecided = true;
     const before = this.#shortfalls;
     const isEnough = this.#sum <= limits.all && this.#over.size === 0;

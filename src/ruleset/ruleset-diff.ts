@@ -94,7 +94,7 @@ export function compareRulesets(before: OwnedRuleset, after: OwnedRuleset, parts
 }
 
 /** Whether two rulesets are the same. */
-export function isSame({ services, others, parts }: RulesetDiff): boolean {
+export function hasNoDifference({ services, others, parts }: RulesetDiff): boolean {
   return services.size + others.length + parts.length === 0;
 }
 

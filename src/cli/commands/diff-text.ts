@@ -9,7 +9,7 @@ import { REFUSAL_CAUSES } from "../../ruleset/refusal-causes.ts";
 import {
   type ElementChange,
   type FrontendChange,
-  isSame,
+  hasNoDifference,
   type PartChange,
   type RulesetDiff,
 } from "../../ruleset/ruleset-diff.ts";
@@ -24,7 +24,7 @@ export interface DiffSides {
 /** The text output: the two sides, then the changes by Service and frontend. */
 export function diffText(diff: RulesetDiff, { before, after }: DiffSides): string {
   const head = `--- ${before}\n+++ ${after}\n`;
-  return `${head}${isSame(diff) ? "no difference\n" : changesText(diff)}`;
+  return `${head}${hasNoDifference(diff) ? "no difference\n" : changesText(diff)}`;
 }
 
 function changesText(diff: RulesetDiff): string {
@@ -92,7 +92,7 @@ export function diffJson(diff: RulesetDiff, { before, after }: DiffSides): strin
   return jsonText({
     before,
     after,
-    same: isSame(diff),
+    same: hasNoDifference(diff),
     services: [...diff.services].map(([service, elements]) => ({ service, elements })),
     others: diff.others,
     parts: diff.parts,

@@ -10,7 +10,7 @@ import {
   type OutcomeChange,
   type OutcomeReport,
 } from "../../inspect/outcomes/compare-outcomes.ts";
-import { isSame } from "../../ruleset/ruleset-diff.ts";
+import { hasNoDifference } from "../../ruleset/ruleset-diff.ts";
 import { outputFormat } from "../argument-values.ts";
 import { type Argv, isSet, listArgument, textArgument } from "../command.ts";
 import { diagnosticText, hasErrors, missingNodeNotices, originText, pendingNotices } from "../notices.ts";
@@ -74,7 +74,7 @@ async function rules(argv: Argv, request: LoadRequest): Promise<CommandResult> {
     after: sideText(comparison, request.paths),
   };
   return {
-    exitCode: isSame(diff) ? EXIT.ok : EXIT.found,
+    exitCode: hasNoDifference(diff) ? EXIT.ok : EXIT.found,
     output: format === "json" ? diffJson(diff, sides) : diffText(diff, sides),
     notices,
   };

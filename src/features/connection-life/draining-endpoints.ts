@@ -164,8 +164,6 @@ export class DrainingEndpoints {
   }
 }
 
-const NOBODY: ReadonlySet<string> = new Set();
-
 /** The targets that get new connections of a Service, and its lists that have them. */
 interface Receiving {
   readonly lists: readonly (ServicePortLists | undefined)[];
@@ -189,7 +187,7 @@ export function receivers(
   const known = new Map<ServiceName, ReadonlySet<string>>();
   const targetsOf = (name: ServiceName): ReadonlySet<string> => {
     const service = cache.service(name);
-    if (service === undefined) return NOBODY;
+    if (service === undefined) return NO_TARGETS;
     const lists = servicePortsOf(service).map(
       ({ family, key }) => families[family]?.servicePortRules(key)?.lists,
     );

@@ -54,7 +54,7 @@ export function tcpPorts({ ports }: Pick<EndpointSlice, "ports">): number[] {
   return ports.flatMap(({ protocol, port }) => (protocol === "tcp" ? [port] : []));
 }
 
-const NOBODY: ReadonlyMap<ServiceName, number> = new Map();
+const NO_SERVICES: ReadonlyMap<ServiceName, number> = new Map();
 
 /**
  * The Services whose slices name some TCP targets. They are found by one search of all slices (100,000
@@ -75,7 +75,7 @@ export class NamedTargets {
   }
 
   servicesOf(target: string): readonly ServiceName[] {
-    return [...(this.#targets.get(target) ?? NOBODY).keys()];
+    return [...(this.#targets.get(target) ?? NO_SERVICES).keys()];
   }
 
   /** Replaces a slice; undefined for none. */

@@ -90,7 +90,7 @@ export class Claims implements DividedIntervals {
 
   /** Replaces the ranges of a service port. Changes of its endpoints have no effect here. */
   replace(before: WantedIntervals | undefined, after: WantedIntervals | undefined): void {
-    if (before !== undefined && after !== undefined && isSame(before, after)) return;
+    if (before !== undefined && after !== undefined && wantTheSame(before, after)) return;
     this.#changed += Math.max(before?.intervals.length ?? 0, after?.intervals.length ?? 0);
     for (const rules of before?.intervals ?? []) {
       const { port, lists } = before as WantedIntervals;
@@ -232,7 +232,7 @@ function deletePort(ports: Map<string, Set<string>>, frontend: string): void {
 }
 
 /** Whether two renderings have the same ranges with the same precedence. */
-function isSame(a: WantedIntervals, b: WantedIntervals): boolean {
+function wantTheSame(a: WantedIntervals, b: WantedIntervals): boolean {
   if (a.intervals.length === 0 && b.intervals.length === 0) return true;
   return (
     a.port.service === b.port.service &&

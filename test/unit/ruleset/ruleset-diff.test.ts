@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { diffText } from "../../../src/cli/commands/diff-text.ts";
 import { ALL_PARTS } from "../../../src/features/frontends.ts";
-import { compareRulesets, isSame, type OwnedRuleset } from "../../../src/ruleset/ruleset-diff.ts";
+import { compareRulesets, hasNoDifference, type OwnedRuleset } from "../../../src/ruleset/ruleset-diff.ts";
 import {
   localEndpoint,
   type Objects,
@@ -136,7 +136,7 @@ test.each(rows)("diffText describes $name by its effect", ({ before, after, line
 describe("compareRulesets", () => {
   test("finds no difference between the same objects", () => {
     const objects = { services: [WEB, OTHER], slices: [TWO] };
-    expect(isSame(compareRulesets(side(objects), side(objects), ALL_PARTS))).toBe(true);
+    expect(hasNoDifference(compareRulesets(side(objects), side(objects), ALL_PARTS))).toBe(true);
   });
 
   test("names other source ranges with their Service", () => {
