@@ -73,8 +73,23 @@ export function missingNodeText({ name, candidates }: MissingNode): string {
   return `node ${name} is not among the objects; there ${candidates.length === 1 ? "is" : "are"} ${listText(candidates)}`;
 }
 
+/** The notices about loaded objects, from which a desired state is computed. */
+export function loadedNotices({
+  origin,
+  missingNode,
+  notices,
+  diagnostics,
+}: Pick<Desired, "missingNode" | "notices" | "diagnostics"> & Partial<Pick<Desired, "origin">>): string[] {
+  return [
+    ...(origin === undefined ? [] : pendingNotices(origin)),
+    ...missingNodeNotices(missingNode),
+    ...notices,
+    ...diagnostics.map(diagnosticText),
+  ];
+}
+
 /** Warns if there are Nodes, but not this one: its zone, addresses and pod CIDRs are unknown. */
-export function missingNodeNotices(missing: MissingNode | undefined): string[] {
+function missingNodeNotices(missing: MissingNode | undefined): string[] {
   if (missing === undefined || missing.candidates.length === 0) return [];
   const text = `${missingNodeText(missing)} (--hostname-override chooses one)`;
   return [`warning: ${text}: its zone, addresses and pod CIDRs are unknown`];
@@ -98,7 +113,7 @@ function daemonText({ nodeName, verifiedAgo, pendingFor }: DaemonFreshness): str
 }
 
 /** Warns if the daemon's last sync failed, so the rules are out of date. */
-export function pendingNotices({ daemon }: DesiredOrigin): string[] {
+function pendingNotices({ daemon }: DesiredOrigin): string[] {
   if (daemon?.problem === undefined) return [];
   return [`warning: the daemon's last sync failed, so the rules are out of date: ${daemon.problem}`];
 }

@@ -17,14 +17,7 @@ import { deltaSize } from "../../nft/delta.ts";
 import { type FullSyncReport, fullSync } from "../../sync/full-sync.ts";
 import { checkFeatures, supportedOptions } from "../../sync/supported-options.ts";
 import { type Argv, isSet } from "../command.ts";
-import {
-  budgetNotices,
-  conflictNotices,
-  diagnosticText,
-  hasErrors,
-  missingNodeNotices,
-  missingNodeText,
-} from "../notices.ts";
+import { budgetNotices, conflictNotices, hasErrors, loadedNotices, missingNodeText } from "../notices.ts";
 import { type CommandOptions, commandOptions, loadRequest } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 
@@ -39,7 +32,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const { options, notices: optionNotices } = command;
   const desired = await loadFromFiles(loadRequest(argv, command));
   const { cache, state, diagnostics } = desired;
-  const notices = [...optionNotices, ...desired.notices, ...diagnostics.map(diagnosticText)];
+  const notices = [...optionNotices, ...loadedNotices(desired)];
   if (hasErrors(diagnostics)) {
     return {
       exitCode: EXIT.failed,
@@ -56,7 +49,6 @@ export async function run(argv: Argv): Promise<CommandResult> {
     output: applySummary(cache, report),
     notices: [
       ...notices,
-      ...missingNodeNotices(desired.missingNode),
       ...budgetNotices(desired),
       ...conflictNotices(state.conflicts()),
       ...warnings.map((text) => `warning: ${text}`),

@@ -20,7 +20,7 @@ import { systemClock } from "../../kernel/system-clock.ts";
 import { canonicalAddress, familyOf } from "../../model/ip.ts";
 import { outputFormat, serviceArgument, unservedService } from "../argument-values.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
-import { diagnosticText } from "../notices.ts";
+import { loadedNotices } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT, failed, jsonText } from "../output.ts";
 import { columnWidths, type Progress, printable } from "../terminal.ts";
@@ -34,7 +34,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const command = await optionsBesideDaemon(argv);
   const desired = await loadDesired(loadRequest(argv, command));
   const { state, cache } = desired;
-  const notices = [...command.notices, ...desired.notices, ...desired.diagnostics.map(diagnosticText)];
+  const notices = [...command.notices, ...loadedNotices(desired)];
   const unserved = unservedService(service, desired);
   if (unserved !== undefined) return failed(unserved, notices);
   const { local } = await hostAddresses(hostFiles);

@@ -13,7 +13,7 @@ import {
 import { hasNoDifference } from "../../ruleset/ruleset-diff.ts";
 import { outputFormat } from "../argument-values.ts";
 import { type Argv, isSet, listArgument, textArgument } from "../command.ts";
-import { diagnosticText, hasErrors, missingNodeNotices, originText, pendingNotices } from "../notices.ts";
+import { diagnosticText, hasErrors, loadedNotices, originText } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT } from "../output.ts";
 import { diffJson, diffText } from "./diff-text.ts";
@@ -61,12 +61,7 @@ async function rules(argv: Argv, request: LoadRequest): Promise<CommandResult> {
   const against = listArgument(argv, "against");
   const comparison =
     against.length === 0 ? await compareWithKernel(request) : await compareObjects(request, against);
-  const notices = [
-    ...comparison.notices,
-    ...missingNodeNotices(comparison.missingNode),
-    ...comparison.diagnostics.map(diagnosticText),
-    ...(comparison.origin === undefined ? [] : pendingNotices(comparison.origin)),
-  ];
+  const notices = loadedNotices(comparison);
   if (hasErrors(comparison.diagnostics)) return { exitCode: EXIT.failed, notices };
   const { diff, origin } = comparison;
   const sides = {

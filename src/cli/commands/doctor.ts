@@ -8,7 +8,7 @@ import { loadDesired } from "../../inspect/load/desired.ts";
 import type { LoadRequest } from "../../inspect/load/load-request.ts";
 import { outputFormat } from "../argument-values.ts";
 import { type Argv, isSet, listArgument } from "../command.ts";
-import { diagnosticText, missingNodeNotices } from "../notices.ts";
+import { loadedNotices } from "../notices.ts";
 import { type CommandOptions, loadRequest, optionsDespiteDaemon } from "../options.ts";
 import { type CommandResult, EXIT, jsonText } from "../output.ts";
 import { type Style, styleFor, wrapped } from "../terminal.ts";
@@ -50,11 +50,12 @@ async function migratingServices(
   request: LoadRequest,
 ): Promise<{ readonly objects: MigrationFacts["objects"]; readonly notices: readonly string[] }> {
   try {
-    const { cache, nodeContext, state, missingNode, notices, diagnostics } = await loadDesired(request);
+    const { origin: _, ...desired } = await loadDesired(request);
+    const { cache, nodeContext, state } = desired;
     const services = cache.serviceNames().flatMap((name) => cache.service(name) ?? []);
     return {
       objects: { services, nodeContext, conflicts: state.conflicts() },
-      notices: [...notices, ...missingNodeNotices(missingNode), ...diagnostics.map(diagnosticText)],
+      notices: loadedNotices(desired),
     };
   } catch (error) {
     if (request.paths.length > 0 || !(error instanceof AppError)) throw error;

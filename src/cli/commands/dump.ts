@@ -21,7 +21,7 @@ import { validateTransaction } from "../../nft/validate.ts";
 import { type ElementOwners, elementOwners, type RulesetState } from "../../ruleset/ruleset-state.ts";
 import { outputFormat, serviceArgument, unservedService } from "../argument-values.ts";
 import { type Argv, isSet, oneOf, textArgument } from "../command.ts";
-import { diagnosticText, hasErrors, missingNodeNotices, originText, pendingNotices } from "../notices.ts";
+import { hasErrors, loadedNotices, originText } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT, failed } from "../output.ts";
 
@@ -39,13 +39,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const request = loadRequest(argv, command);
   const live = isSet(argv, "diff") ? await liveTables(request) : undefined;
   const desired = await loadDesired({ ...request, ejectsNothing: live === undefined }, live?.objects);
-  const notices = [
-    ...command.notices,
-    ...desired.notices,
-    ...missingNodeNotices(desired.missingNode),
-    ...pendingNotices(desired.origin),
-    ...desired.diagnostics.map(diagnosticText),
-  ];
+  const notices = [...command.notices, ...loadedNotices(desired)];
   if (hasErrors(desired.diagnostics)) return { exitCode: EXIT.failed, notices };
   const unserved = unservedService(service, desired);
   if (unserved !== undefined) return failed(unserved, notices);

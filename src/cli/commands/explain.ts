@@ -5,7 +5,7 @@ import { hasFailures, type Report, reportJson, reportOf } from "../../inspect/ex
 import { type LoadedExplainInput, loadExplainInput } from "../../inspect/load/load-explain-input.ts";
 import { outputFormat } from "../argument-values.ts";
 import { type Argv, isSet } from "../command.ts";
-import { diagnosticText, hasErrors, missingNodeNotices, originText, pendingNotices } from "../notices.ts";
+import { hasErrors, loadedNotices, originText } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT, failed, jsonText } from "../output.ts";
 import { type Progress, type Style, styleFor } from "../terminal.ts";
@@ -25,14 +25,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
     isSet(argv, "live") ? "live" : "desired",
     query,
   );
-  const notices = [
-    ...command.notices,
-    ...pendingNotices(loaded.origin),
-    ...missingNodeNotices(loaded.missingNode),
-    ...loaded.notices,
-    ...loaded.diagnostics.map(diagnosticText),
-    ...invalidNotices(loaded),
-  ];
+  const notices = [...command.notices, ...loadedNotices(loaded), ...invalidNotices(loaded)];
   const report = answer(query, loaded, format === "json" ? "whole" : "brief");
   if (report instanceof AppError) return failed(report, notices);
   const head = statesText(loaded, isSet(argv, "live"), command.daemon !== undefined);

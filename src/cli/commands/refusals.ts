@@ -28,7 +28,7 @@ import {
   unservedService,
 } from "../argument-values.ts";
 import { type Argv, isSet } from "../command.ts";
-import { diagnosticText, missingNodeNotices, pendingNotices } from "../notices.ts";
+import { loadedNotices } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT, failed, jsonText } from "../output.ts";
 import { untilInterrupted } from "../signals.ts";
@@ -54,13 +54,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   // Only the objects show which Service and namespace a destination belongs to.
   const needsObjects = filter.namespace !== undefined || filter.service !== undefined;
   const loaded = await loadExplainInput(request, needsObjects ? "desired" : "live-without-objects");
-  const found = [
-    ...notices,
-    ...pendingNotices(loaded.origin),
-    ...missingNodeNotices(loaded.missingNode),
-    ...loaded.notices,
-    ...loaded.diagnostics.map(diagnosticText),
-  ];
+  const found = [...notices, ...loadedNotices(loaded)];
   const unserved = unservedService(filter.service, loaded.input);
   if (unserved !== undefined) return failed(unserved, found);
   const nft = listingNft(options.nftPath);

@@ -24,7 +24,7 @@ import { systemClock } from "../../kernel/system-clock.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { outputFormat, serviceArgument, unservedService } from "../argument-values.ts";
 import { type Argv, textArgument } from "../command.ts";
-import { diagnosticText } from "../notices.ts";
+import { loadedNotices } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { type CommandResult, EXIT, failed } from "../output.ts";
 import { untilInterrupted } from "../signals.ts";
@@ -45,7 +45,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
       ? await loadDesiredIfAvailable(request, "Services and pods are not named")
       : { ...(await loadDesired(request)), objectsKnown: true };
   const ruleset = desired.objectsKnown ? desired.state.ruleset : (await liveTables(request)).ruleset;
-  const found = [...notices, ...desired.notices, ...desired.diagnostics.map(diagnosticText)];
+  const found = [...notices, ...loadedNotices(desired)];
   const unserved = unservedService(query.service, desired);
   if (unserved !== undefined) return failed(unserved, found);
   const { selections, omitted } = selectedPackets(query, desired.state);
