@@ -13,6 +13,7 @@ const NODE_PORT = 30_040;
 const ANSWERED = [5, 5, 0];
 // A client of the lab gives up after two failures.
 const REFUSED = [2, 0, 2];
+const SILENT = [2, 0, 0];
 
 /** Connections, their endpoint, and how many were tried, answered and reset. */
 type Row = readonly [title: string, from: ProbeSource, address: string, port: number, counts: number[]];
@@ -27,6 +28,8 @@ const ROWS: readonly Row[] = [
   ["from outside to a pod", "ext", "10.244.1.13", 8080, ANSWERED],
   ["of a pod to a closed port", "pod1", "10.244.2.12", 9999, REFUSED],
   ["of the node to a closed port of its own", "node", NODE, 9999, REFUSED],
+  ["of a pod to an address that does not resolve", "pod1", "192.0.2.77", 8080, SILENT],
+  ["of the node to an address that does not resolve", "node", "192.0.2.78", 8080, SILENT],
 ];
 
 let node: ProgrammedLab;
