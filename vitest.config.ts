@@ -38,7 +38,7 @@ export default defineConfig({
           // Runs after the unit tests, which use all processors and would slow the daemons down.
           sequence: { groupOrder: 1 },
           // Vitest's default of one second is too short for a slow machine.
-          expect: { poll: { timeout: 60_000 } },
+          expect: { poll: { timeout: 60_000, interval: 100 } },
           testTimeout: 120_000,
           hookTimeout: 120_000,
         },

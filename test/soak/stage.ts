@@ -1,5 +1,5 @@
 import { createWriteStream, existsSync, type WriteStream } from "node:fs";
-import { chmod, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -79,10 +79,7 @@ export class Stage {
     for (const machine of ECHOING) await serveEcho(lab.lab, machine, ECHO_PORT);
     stage.start();
     if (await stage.isServing(60_000)) {
-      const enter = `#!/bin/sh\nexec nsenter --net=/proc/${stage.pid}/ns/net socat "$@"\n`;
-      const socat = await lab.file("socat", enter);
-      await chmod(socat, 0o755);
-      stage.#kernel = await KernelWatch.start(onProblem, socat);
+      stage.#kernel = await KernelWatch.start(onProblem, await lab.socat());
       return stage;
     }
     await stage.close();

@@ -1,16 +1,19 @@
 import { mkdtempSync } from "node:fs";
-import { rm, writeFile } from "node:fs/promises";
+import { chmod, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { execa } from "execa";
 import { expect, vi } from "vitest";
+import { NetlinkRequests } from "../../src/kernel/netlink-requests.ts";
+import { systemClock } from "../../src/kernel/system-clock.ts";
 import { RESOURCE_NAMES } from "../../src/kube/source.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import type { ContextOptions } from "./build.ts";
 import { bundle, SHORT_TIMEOUTS, townFlags } from "./command.ts";
 import { createLab, type Lab } from "./lab/lab.ts";
+import { generationOf } from "./netlink-socket.ts";
 import { PATIENCE } from "./patience.ts";
 import { textWithoutPlacement } from "./ruleset-text.ts";
 import { RunningDaemon } from "./running-daemon.ts";
@@ -171,12 +174,32 @@ export class DaemonLab {
     await this.converging(this.wantedText(context));
   }
 
-  /** Waits until the kernel has exactly these rules. */
+  /**
+   * Waits until the kernel has exactly these rules. Lists them only after a commit, because two listings take
+   * as much processor time as a sync of the daemon.
+   */
   async converging(wanted: string): Promise<void> {
-    await vi.waitFor(
-      async () => expect(lineDifferences(await this.kernelText(), wanted)).toEqual([]),
-      PATIENCE,
-    );
+    const requests = new NetlinkRequests(systemClock, await this.socat());
+    let listed: number | undefined;
+    let found: readonly string[] = [];
+    try {
+      await vi.waitFor(async () => {
+        const generation = await generationOf(requests);
+        if (generation !== listed) found = lineDifferences(await this.kernelText(), wanted);
+        listed = generation;
+        expect(found).toEqual([]);
+      }, PATIENCE);
+    } finally {
+      requests.close();
+    }
+  }
+
+  /** Returns the path of a socat that runs on the node. */
+  async socat(): Promise<string> {
+    const enter = `#!/bin/sh\nexec nsenter --net=${this.lab.pathOf("node")} socat "$@"\n`;
+    const path = await this.file("socat", enter);
+    await chmod(path, 0o755);
+    return path;
   }
 
   /** Waits until each resource is watched. */

@@ -1,6 +1,8 @@
 import { endianness } from "node:os";
 import { execa } from "execa";
 import { expect } from "vitest";
+import type { NetlinkRequests } from "../../src/kernel/netlink-requests.ts";
+import { answerReader } from "../../src/kernel/netlink-tables.ts";
 import {
   decodedElement,
   decodedIntervals,
@@ -9,7 +11,7 @@ import {
 } from "../../src/netlink/element-bytes.ts";
 import { MessageReader, type NetlinkMessage } from "../../src/netlink/message.ts";
 import type { RawElement } from "../../src/netlink/raw-element.ts";
-import { dumpRequest } from "../../src/netlink/requests.ts";
+import { dumpRequest, generationRequest } from "../../src/netlink/requests.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { encodedSet } from "./encoded-elements.ts";
 
@@ -79,6 +81,14 @@ export class NetlinkSocket {
     this.#socat.kill();
     await this.#socat;
   }
+}
+
+/** Returns the number of the last commit to nftables. */
+export async function generationOf(requests: NetlinkRequests): Promise<number> {
+  let generation = 0;
+  for await (const messages of requests.ask(generationRequest(endianness()), answerReader()))
+    for (const message of messages) if (message.kind === "generation") generation = message.generation;
+  return generation;
 }
 
 /** Returns the elements of messages, in order. */

@@ -4,7 +4,7 @@ import { setup as requirePrivateNamespace } from "../private-namespace.ts";
 import { type Agent, type ConnectionRequest, startAgent } from "./agent.ts";
 import { kernelSettings } from "./kernel-settings.ts";
 import type { NamespaceNamer } from "./links.ts";
-import { addNamespaces, enterCommand, layLinks, removeNamespaces } from "./namespaces.ts";
+import { addNamespaces, enterCommand, layLinks, namespacePath, removeNamespaces } from "./namespaces.ts";
 import { type Outcome, outcomeOf, type Probe, type Tally } from "./outcome.ts";
 import {
   addressesOf,
@@ -62,6 +62,8 @@ export interface Lab {
     argv: readonly [string, ...string[]],
     options?: RunOptions,
   ): Promise<string>;
+  /** Path of a namespace, for `nsenter --net`. */
+  pathOf(namespace: NamespaceName): string;
   /** Runs a command inside the node, like {@link run} for `node`. */
   exec(argv: readonly [string, ...string[]], options?: RunOptions): Promise<RunResult>;
   /** Starts a command inside a namespace without waiting for it. `close` kills it if it still runs. */
@@ -127,6 +129,10 @@ class NamespaceLab implements Lab {
   constructor(nameOf: NamespaceNamer, agents: Agents) {
     this.#nameOf = nameOf;
     this.#agents = agents;
+  }
+
+  pathOf(namespace: NamespaceName): string {
+    return namespacePath(this.#nameOf(namespace));
   }
 
   run(

@@ -4,12 +4,17 @@ import { machineNames, type NamespaceName, podNames } from "./topology.ts";
 
 const namespaceNames: readonly NamespaceName[] = ["lan", ...machineNames];
 
+/** Returns the path of the namespace with this full name. */
+export function namespacePath(name: string): string {
+  return `/run/netns/${name}`;
+}
+
 /**
  * Returns a command (program first) that runs the following command inside the namespace with this full name.
  */
 export function enterCommand(name: string): readonly [string, ...string[]] {
   // `ip netns exec` would mount a new /sys, which is forbidden in user namespaces of containers.
-  return ["nsenter", `--net=/run/netns/${name}`];
+  return ["nsenter", `--net=${namespacePath(name)}`];
 }
 
 /** Adds the lab's namespaces, which are empty. Throws with the message of `ip`. */
