@@ -20,11 +20,10 @@ export const EXIT = {
   failed: 2,
 } as const;
 
-/** The streams and the terminal of a command line. */
+/** Where a command line prints. */
 export interface ProgramContext {
   readonly stdout: NodeJS.WritableStream;
   readonly stderr: NodeJS.WritableStream;
-  readonly stdin: NodeJS.ReadableStream;
   /** Columns of the terminal, 80 when there is none. */
   readonly columns: number;
 }

@@ -4,7 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Ajv } from "ajv";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { nftProxy, townFlags, townObjects } from "../support/command.ts";
+import { townFlags, townObjects } from "../support/command.ts";
+import { nftProxy } from "../support/nft-proxy.ts";
 
 const schema = JSON.parse(
   readFileSync(new URL("../../schemas/check-report.schema.json", import.meta.url), "utf8"),

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
-import { nftProxy } from "../support/command.ts";
+import { nftProxy } from "../support/nft-proxy.ts";
 
 const fixture = (name: string) => fileURLToPath(new URL(`../fixtures/kube-proxy/${name}`, import.meta.url));
 

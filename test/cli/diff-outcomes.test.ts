@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { Ajv } from "ajv";
 import { execa } from "execa";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { nftProxy, townFlags, townObjects } from "../support/command.ts";
+import { townFlags, townObjects } from "../support/command.ts";
+import { nftProxy } from "../support/nft-proxy.ts";
 
 const schema = JSON.parse(
   readFileSync(new URL("../../schemas/outcome-report.schema.json", import.meta.url), "utf8"),

@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { Ajv } from "ajv";
 import { execa } from "execa";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
-import { bundle, nftProxy, SHORT_TIMEOUTS, townFlags, townObjects } from "../support/command.ts";
+import { bundle, SHORT_TIMEOUTS, townFlags, townObjects } from "../support/command.ts";
+import { nftProxy } from "../support/nft-proxy.ts";
 
 const schema = JSON.parse(
   readFileSync(new URL("../../schemas/diff-report.schema.json", import.meta.url), "utf8"),

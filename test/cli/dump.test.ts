@@ -1,6 +1,7 @@
 import { execa } from "execa";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { nftProxy, townFlags, townObjects } from "../support/command.ts";
+import { townFlags, townObjects } from "../support/command.ts";
+import { nftProxy } from "../support/nft-proxy.ts";
 import { StubApi } from "../support/stub-api/stub-api.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 

@@ -13,7 +13,8 @@ import { examineHost } from "../../src/inspect/doctor/examine.ts";
 import type { HostFinding } from "../../src/inspect/doctor/finding.ts";
 import { doctorHost } from "../../src/inspect/doctor/host-facts.ts";
 import { type RunProcess, runProcess } from "../../src/kernel/process.ts";
-import { nftProxy, townObjects } from "../support/command.ts";
+import { townObjects } from "../support/command.ts";
+import { nftProxy } from "../support/nft-proxy.ts";
 
 const KUBE_PROXY = readFileSync(new URL("../fixtures/kube-proxy/town.nft", import.meta.url), "utf8");
 const TRANSACTION = readFileSync(new URL("../fixtures/town/transaction.json", import.meta.url), "utf8");

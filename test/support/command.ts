@@ -1,5 +1,4 @@
 import { fileURLToPath } from "node:url";
-import { execa } from "execa";
 import type { ScenarioName } from "./lab/scenario.ts";
 
 /** The built product. */
@@ -18,22 +17,4 @@ export const townFlags: readonly string[] = [
 /** The objects of a recorded town. */
 export function townObjects(name: ScenarioName): string {
   return fileURLToPath(new URL(`../fixtures/${name}/objects`, import.meta.url));
-}
-
-/** The result of a run of the product. */
-export interface CommandOutcome {
-  readonly exitCode: number | undefined;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-/** Runs the built product in this process's namespace. */
-export async function nftProxy(args: readonly string[], input = ""): Promise<CommandOutcome> {
-  const { exitCode, stdout, stderr } = await execa(process.execPath, [bundle, ...args], {
-    input,
-    reject: false,
-    timeout: 60_000,
-    maxBuffer: 200_000_000,
-  });
-  return { exitCode, stdout, stderr };
 }

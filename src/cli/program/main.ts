@@ -3,7 +3,6 @@ import { runProgram } from "./program.ts";
 
 const { columns } = styleFor(process.stdout, process.env);
 const exitCode = await runProgram(process.argv.slice(2), {
-  stdin: process.stdin,
   stdout: process.stdout,
   stderr: process.stderr,
   columns: Number.isFinite(columns) ? columns : 80,
