@@ -1,6 +1,5 @@
 import { fileURLToPath } from "node:url";
 import { execa } from "execa";
-import type { KernelSetting } from "./kernel-settings.ts";
 import type { Probe, Tally } from "./outcome.ts";
 
 /** Connections that an agent makes. `from` is the address to bind to; if absent, any. */
@@ -13,34 +12,19 @@ export interface ConnectionRequest {
   readonly waitMs: number;
 }
 
-interface Requests {
-  readonly configure: {
-    readonly parameters: { readonly settings: readonly KernelSetting[] };
-    readonly result: null;
-  };
-  readonly listen: {
-    readonly parameters: { readonly addresses: readonly string[]; readonly ports: readonly number[] };
-    readonly result: null;
-  };
-  readonly observe: {
-    readonly parameters: { readonly connections: readonly ConnectionRequest[] };
-    readonly result: readonly Tally[];
-  };
-}
-
-interface Reply<Result> {
+interface Reply {
   readonly id: number;
-  readonly result?: Result;
+  readonly result?: readonly Tally[];
   readonly error?: string;
 }
 
-/** The lab's process inside one network namespace; see agent.mjs. */
+/** The process that makes connections inside one network namespace; see agent.mjs. */
 export interface Agent {
-  /** Sends one request and returns its result. Throws the agent's error, or the reason for its end. */
-  ask<Kind extends keyof Requests>(
-    kind: Kind,
-    parameters: Requests[Kind]["parameters"],
-  ): Promise<Requests[Kind]["result"]>;
+  /**
+   * Makes connections. Returns the number of times of each answer, for each request in order. Throws the
+   * agent's error, or the reason for its end.
+   */
+  observe(connections: readonly ConnectionRequest[]): Promise<readonly Tally[]>;
   /** Ends the process. Resolves when it has ended. */
   stop(): Promise<void>;
 }
@@ -63,20 +47,28 @@ export function startAgent(enter: readonly [string, ...string[]]): Agent {
   // Avoids an unhandled rejection if no request waits when the agent ends.
   gone.catch(() => undefined);
   let lastId = 0;
+  const waiting = new Map<number, (reply: Reply) => void>();
+  const dispatch = async () => {
+    for await (const message of agent.getEachMessage()) {
+      const reply = message as unknown as Reply;
+      waiting.get(reply.id)?.(reply);
+      waiting.delete(reply.id);
+    }
+  };
+  // When the agent ends, its own error says more.
+  dispatch().catch(() => undefined);
 
-  async function ask<Result>(request: object): Promise<Result> {
+  async function observe(connections: readonly ConnectionRequest[]): Promise<readonly Tally[]> {
     const id = ++lastId;
-    const reply = agent.getOneMessage({ filter: (message) => (message as Reply<Result>).id === id });
-    // If the agent has ended, this fails too, but the agent's own error says more.
-    reply.catch(() => undefined);
-    await agent.sendMessage({ id, request });
-    const { result, error } = (await Promise.race([reply, gone])) as Reply<Result>;
+    const reply = new Promise<Reply>((resolve) => waiting.set(id, resolve));
+    await agent.sendMessage({ id, connections: [...connections] });
+    const { result = [], error } = await Promise.race([reply, gone]);
     if (error !== undefined) throw new Error(`the lab's agent (${enter.join(" ")}): ${error}`);
-    return result as Result;
+    return result;
   }
 
   return {
-    ask: (kind, parameters) => ask({ kind, ...parameters }),
+    observe,
     async stop() {
       agent.kill("SIGKILL");
       await agent;

@@ -1,4 +1,6 @@
+import { existsSync } from "node:fs";
 import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
 import { execa } from "execa";
 import { setup as requirePrivateNamespace } from "../private-namespace.ts";
 import { type Agent, type ConnectionRequest, startAgent } from "./agent.ts";
@@ -84,6 +86,8 @@ export interface Lab {
   close(): Promise<void>;
 }
 
+const RESPONDER = fileURLToPath(new URL("./responder.pl", import.meta.url));
+
 let labsMade = 0;
 
 /**
@@ -95,16 +99,11 @@ export async function createLab(): Promise<Lab> {
   const prefix = `lab${process.pid}-${++labsMade}-`;
   const nameOf: NamespaceNamer = (namespace) => `${prefix}${namespace}`;
   await addNamespaces(nameOf);
-  const agents = new Map(machineNames.map((machine) => [machine, startAgent(enterCommand(nameOf(machine)))]));
-  const lab = new NamespaceLab(nameOf, agents);
+  const lab = new NamespaceLab(nameOf);
   try {
-    await everyAgent(agents, (agent, machine) =>
-      agent.ask("configure", { settings: kernelSettings(machine) }),
-    );
+    await Promise.all(machineNames.map((machine) => configure(lab, machine)));
     await layLinks(nameOf);
-    await everyAgent(agents, (agent, machine) =>
-      agent.ask("listen", { addresses: servedAddresses(machine), ports: servedPorts }),
-    );
+    await Promise.all(machineNames.map((machine) => serve(lab, machine)));
     return lab;
   } catch (error) {
     await lab.close();
@@ -112,23 +111,38 @@ export async function createLab(): Promise<Lab> {
   }
 }
 
-type Agents = ReadonlyMap<MachineName, Agent>;
+/** Changes a kernel setting for each pair of arguments, a value and a path. */
+const CONFIGURE = 'while [ "$1" ]; do echo "$1" >"/proc/sys/net/$2"; shift 2; done';
 
-async function everyAgent(
-  agents: Agents,
-  act: (agent: Agent, machine: MachineName) => Promise<unknown>,
-): Promise<void> {
-  await Promise.all([...agents].map(([machine, agent]) => act(agent, machine)));
+async function configure(lab: Lab, machine: MachineName): Promise<void> {
+  const settings = kernelSettings(machine).filter(
+    ({ path, optional }) => !optional || existsSync(`/proc/sys/net/${path}`),
+  );
+  const pairs = settings.flatMap(({ value, path }) => [value, path]);
+  await lab.mustRun(machine, ["sh", "-ec", CONFIGURE, "sh", ...pairs]);
+}
+
+/** Starts a machine's servers. Resolves when they listen. */
+async function serve(lab: Lab, machine: MachineName): Promise<void> {
+  const addresses = servedAddresses(machine);
+  if (addresses.length === 0) return;
+  const server = lab.start(machine, ["perl", RESPONDER, servedPorts.join(), addresses.join()]);
+  const listens = new Promise<void>((resolve) => server.onLine((line) => line === "listens" && resolve()));
+  const gone = server.ended.then(({ stderr }) => {
+    throw new Error(`the servers of ${machine} ended: ${stderr}`);
+  });
+  gone.catch(() => undefined);
+  await Promise.race([listens, gone]);
 }
 
 class NamespaceLab implements Lab {
   readonly #nameOf: NamespaceNamer;
-  readonly #agents: Agents;
+  /** Those that have made connections. */
+  readonly #agents = new Map<MachineName, Agent>();
   readonly #running = new Set<RunningCommand>();
 
-  constructor(nameOf: NamespaceNamer, agents: Agents) {
+  constructor(nameOf: NamespaceNamer) {
     this.#nameOf = nameOf;
-    this.#agents = agents;
   }
 
   pathOf(namespace: NamespaceName): string {
@@ -192,11 +206,12 @@ class NamespaceLab implements Lab {
 
   async observe(probes: readonly Probe[]): Promise<ReadonlyMap<string, Tally>> {
     const tallies = new Map<string, Tally>();
-    await everyAgent(this.#agents, async (agent, machine) => {
+    const observeFrom = async (machine: MachineName) => {
       const own = probes.filter((probe) => machineOf(probe.from) === machine);
-      const seen = await agent.ask("observe", { connections: own.map(connectionOf) });
+      const seen = await this.#agentOf(machine).observe(own.map(connectionOf));
       for (const [index, probe] of own.entries()) tallies.set(probe.id, seen[index] ?? {});
-    });
+    };
+    await Promise.all([...new Set(probes.map(({ from }) => machineOf(from)))].map(observeFrom));
     return tallies;
   }
 
@@ -208,8 +223,14 @@ class NamespaceLab implements Lab {
   async close(): Promise<void> {
     for (const command of this.#running) command.kill("SIGKILL");
     await Promise.all([...this.#running].map(({ ended }) => ended));
-    await everyAgent(this.#agents, (agent) => agent.stop());
+    await Promise.all([...this.#agents.values()].map((agent) => agent.stop()));
     await removeNamespaces(this.#nameOf);
+  }
+
+  #agentOf(machine: MachineName): Agent {
+    const agent = this.#agents.get(machine) ?? startAgent(enterCommand(this.#nameOf(machine)));
+    this.#agents.set(machine, agent);
+    return agent;
   }
 }
 
