@@ -35,6 +35,9 @@ export default defineConfig({
           include: ["test/kernel/**/*.test.ts", "test/cli/**/*.test.ts"],
           globalSetup: "test/support/private-namespace.ts",
           pool: namespacePool,
+          // The test files of a worker share its process, whose imports take longer than many a test.
+          isolate: false,
+          setupFiles: "test/support/empty-ruleset.ts",
           // Runs after the unit tests, which use all processors and would slow the daemons down.
           sequence: { groupOrder: 1 },
           // Vitest's default of one second is too short for a slow machine.

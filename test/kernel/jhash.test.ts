@@ -47,6 +47,7 @@ afterAll(() => {
   for (const family of ["ip", "ip6"])
     execaSync("nft", ["delete", "table", family, "hashes"], { reject: false });
   execaSync("ip", ["-6", "route", "del", "local", "fd00::/16", "dev", "lo"], { reject: false });
+  writeFileSync("/proc/sys/net/ipv6/ip_nonlocal_bind", "0");
 });
 
 async function sendFrom(address: string, to: string): Promise<void> {

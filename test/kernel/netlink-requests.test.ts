@@ -41,7 +41,8 @@ function children(): number[] {
   // Node starts programs from its main thread, and in some pools tests run in another thread.
   const tasks = readdirSync("/proc/self/task").map((task) => `/proc/self/task/${task}/children`);
   const pids = tasks.flatMap((path) => readFileSync(path, "utf8").split(" ").filter(Boolean).map(Number));
-  return pids.filter((pid) => readFileSync(`/proc/${pid}/comm`, "utf8").startsWith("socat"));
+  // A process that has ended has no command line. socat itself may be run by a shell or a dynamic linker.
+  return pids.filter((pid) => /^$|socat/.test(readFileSync(`/proc/${pid}/cmdline`, "utf8")));
 }
 
 let requests: NetlinkRequests;

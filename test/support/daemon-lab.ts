@@ -23,6 +23,9 @@ import { cacheOfApi, rulesetOfCache } from "./town-ruleset.ts";
 
 const SMALL_RANDOM = fileURLToPath(new URL("./small-random.mjs", import.meta.url));
 
+/** This process's end of the link to the node. */
+const API_DEVICE = `api${process.pid}`;
+
 /** Answer of an HTTP server of the daemon. */
 export interface HttpReply {
   readonly status: number;
@@ -230,6 +233,8 @@ export class DaemonLab {
   /** Ends the lab and its API server. */
   async close(): Promise<void> {
     await this.stopApi();
+    // The kernel would remove it some time after the node's namespace. The next lab's link has the same name.
+    await execa("ip", ["link", "del", API_DEVICE]);
     await this.lab.close();
     await rm(this.#directory, { recursive: true });
   }
@@ -254,11 +259,12 @@ interface Link {
 /** Creates that link. */
 async function connect(lab: Lab): Promise<Link> {
   const subnet = `172.31.${process.pid % 250}`;
-  const [here, there, device] = [`${subnet}.1`, `${subnet}.2`, `api${process.pid}`];
-  const add = ["link", "add", "api", "type", "veth", "peer", "name", device, "netns", String(process.pid)];
+  const [here, there] = [`${subnet}.1`, `${subnet}.2`];
+  const peer = ["peer", "name", API_DEVICE, "netns", String(process.pid)];
+  const add = ["link", "add", "api", "type", "veth", ...peer];
   const commands = [add, ["addr", "add", `${there}/30`, "dev", "api"], ["link", "set", "api", "up"]];
   for (const command of commands) await lab.mustRun("node", ["ip", ...command]);
-  await execa("ip", ["addr", "add", `${here}/30`, "dev", device]);
-  await execa("ip", ["link", "set", device, "up"]);
+  await execa("ip", ["addr", "add", `${here}/30`, "dev", API_DEVICE]);
+  await execa("ip", ["link", "set", API_DEVICE, "up"]);
   return { here, there };
 }
