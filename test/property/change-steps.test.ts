@@ -37,6 +37,7 @@ import { anyContexts, anyObjects, packetsFor } from "../support/arbitraries.ts";
 import { cacheOf, type Objects } from "../support/build.ts";
 import { FakeKernel } from "../support/fake-kernel.ts";
 import { FakeNft } from "../support/fake-nft.ts";
+import { runs } from "../support/property-runs.ts";
 
 const NODE: Host = { localAddresses: new Set(["192.0.2.2", "fd00:c0::2"]) };
 
@@ -156,7 +157,7 @@ test("connections that are served, or dropped, before and after changes in steps
         expect(diffRuleset(kernel.ruleset, renderer.state.ruleset)).toEqual([]);
       },
     ),
-    { numRuns: 200 },
+    { numRuns: runs(60) },
   );
 });
 
@@ -301,7 +302,7 @@ test("a packet in flight while a change takes effect is served if it is served b
         }
       }
     }),
-    { numRuns: 300 },
+    { numRuns: runs(100) },
   );
 });
 
@@ -347,6 +348,6 @@ test("a trial in parts tries each element, and the kernel can take each part by 
         expect(new Set(tried)).toEqual(new Set(elementsOf(toTransaction(deltas))));
       },
     ),
-    { numRuns: 200 },
+    { numRuns: runs(60) },
   );
 });
