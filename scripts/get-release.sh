@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # get-release.sh [cut-ranges|many-chains]: builds the bundle of an earlier version in .cache/releases and
-# prints its path. Tests upgrade from this version. The packages are those of its own lock file. Needs this
+# prints its path. Tests upgrade from this version. The packages in the bundle are those of its own lock file;
+# the tools are this version's, which Node finds in node_modules above, and must be installed. Needs this
 # repository's history. If the build fails, prints the reason and exits with 1.
 set -euo pipefail
 
@@ -26,6 +27,6 @@ if [[ ! -f $dir/dist/nft-proxy.js ]]; then
   mkdir -p "$dir"
   # In a container, the repository may belong to another user.
   git -c safe.directory="$PWD" archive "$commit" | tar -x -C "$dir" || { rm -rf "$dir"; echo "get-release: no commit $commit in this repository's history" >&2; exit 1; }
-  (cd "$dir" && npm ci --ignore-scripts --no-audit --no-fund && node scripts/build.mjs && rm -rf node_modules) >&2
+  (cd "$dir" && npm ci --omit=dev --ignore-scripts --no-audit --no-fund && node scripts/build.mjs && rm -rf node_modules) >&2
 fi
 echo "$dir/dist/nft-proxy.js"
