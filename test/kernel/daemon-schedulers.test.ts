@@ -67,7 +67,7 @@ describe("an annotation for the scheduler", () => {
     await lab.converged();
   });
 
-  test("that names no scheduler is reported by an Event, and random is used", async () => {
+  test("that names no scheduler is reported by an Event, and changes nothing else", async () => {
     putService({ "nft-proxy.io/scheduler": "fastest" });
     await expect.poll(verdict).toBe("goto balance-3");
     const events = () => lab.api.events.filter(({ reason }) => reason === "UnknownScheduler");

@@ -16,7 +16,7 @@ export interface Probe {
   /** 0 of a ping. */
   readonly port: number;
   readonly proto: "tcp" | "udp" | "ping";
-  /** The number of connections. Default: 90, or 20 for each endpoint seen if that is more. */
+  /** The number of connections. Default: 30, or 25 for each endpoint seen if that is more. */
   readonly n?: number;
   /** Whether the endpoint depends on chance, so that only the number of endpoints is compared. */
   readonly sticky?: boolean;

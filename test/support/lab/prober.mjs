@@ -13,11 +13,11 @@ const refused = "refused";
 
 /**
  * Makes the connections of each probe one after the other, and several probes at a time. A probe is
- * `{ to, port, proto, from?, count?, waitMs }`. Without a count it makes 90 connections, and at least 20 for
- * each answer seen, so that the chance to miss one of N random endpoints is less than 1 in 10^7. A probe ends
+ * `{ to, port, proto, from?, count?, waitMs }`. Without a count it makes 30 connections, and at least 25 for
+ * each answer seen, so that the chance to miss one of N random endpoints is less than 1 in 10^8. A probe ends
  * after its second timeout, or after two connections if the first one was refused or timed out. If the first
  * one is silent, the second one does not wait for its end.
- * @returns the number of times of each answer, for each probe in order: `{ "<address> <port> <peer>": 90 }`
+ * @returns the number of times of each answer, for each probe in order: `{ "<address> <port> <peer>": 30 }`
  * or `{ "refused": 2 }`
  */
 export async function observeAll(connections) {
@@ -46,7 +46,7 @@ async function observe(connection, tally) {
 
 function wanted({ count }, tally, answered) {
   if (!answered) return 2;
-  return count ?? Math.max(90, 20 * Object.keys(tally).length);
+  return count ?? Math.max(30, 25 * Object.keys(tally).length);
 }
 
 // The kernel chooses ports at random: of 40 flows from one address, two have the same port in one run of 36,

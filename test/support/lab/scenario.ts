@@ -41,8 +41,8 @@ export async function loadScenario(name: ScenarioName): Promise<Scenario> {
 }
 
 /**
- * Returns a tenth of a scenario's probes, because all probes take 35,000 connections. Use it for rules that
- * test/kernel/towns.test.ts tests in full.
+ * Returns a tenth of a scenario's probes, because all probes take thousands of connections. Use it for rules
+ * that test/kernel/towns.test.ts tests in full.
  */
 export function everyTenth(scenario: Scenario): Scenario {
   const probes = scenario.probes.filter((_, index) => index % 10 === 0);
