@@ -1,7 +1,6 @@
 import type { Family } from "../base/family.ts";
 import type { FeatureValues } from "./features.ts";
 import type { Protocol, ServiceName } from "./ids.ts";
-import type { SliceEndpoints } from "./slice-endpoints.ts";
 
 /** One entry of an EndpointSlice's `ports` that a proxy can use. */
 export interface SlicePort {
@@ -43,4 +42,109 @@ export interface EndpointSlice {
   readonly features?: FeatureValues;
   /** The annotation `endpoints.kubernetes.io/last-change-trigger-time`, milliseconds; 0 when absent. */
   readonly lastChangeTriggerTime: number;
+}
+
+/**
+ * The endpoints of an EndpointSlice, as text that takes less memory than their JSON. Anybody who may write
+ * EndpointSlices can have millions of endpoints, which would fill the heap as objects. Iterating makes an
+ * object for each.
+ */
+export class SliceEndpoints implements Iterable<SliceEndpoint> {
+  readonly length: number;
+  // A line for each endpoint, or one if it is the same for all. Decoded texts contain no blanks. Deep
+  // comparisons and JSON see these fields.
+  private readonly addresses: string;
+  private readonly nodeNames: string;
+  private readonly zones: string;
+  private readonly conditions: string;
+  private readonly zoneHints: string;
+  private readonly nodeHints: string;
+  private readonly pods: string;
+
+  constructor(endpoints: readonly SliceEndpoint[]) {
+    this.length = endpoints.length;
+    const column = (textOf: (endpoint: SliceEndpoint) => string) => linesOf(endpoints.map(textOf));
+    this.addresses = column(({ address }) => address);
+    this.nodeNames = column(({ nodeName }) => nodeName);
+    this.zones = column(({ zone }) => zone);
+    this.conditions = column(conditionsText);
+    this.zoneHints = column(({ zoneHints }) => hintsText(zoneHints));
+    this.nodeHints = column(({ nodeHints }) => hintsText(nodeHints));
+    this.pods = column(({ pod }) => pod);
+  }
+
+  [Symbol.iterator](): Iterator<SliceEndpoint> {
+    return this.#read()[Symbol.iterator]();
+  }
+
+  /** The number of endpoints on a node; 0 if its name is empty. */
+  countOn(nodeName: string): number {
+    const text = this.nodeNames;
+    if (nodeName === "" || this.length === 0) return 0;
+    if (!text.includes("\n")) return text === nodeName ? this.length : 0;
+    let count = 0;
+    // Without a string for each line: a Service may have millions of endpoints.
+    for (let at = text.indexOf(nodeName); at !== -1; at = text.indexOf(nodeName, at + 1)) {
+      const end = at + nodeName.length;
+      if ((at === 0 || text[at - 1] === "\n") && (end === text.length || text[end] === "\n")) count++;
+    }
+    return count;
+  }
+
+  #read(): readonly SliceEndpoint[] {
+    const addresses = valuesOf(this.addresses);
+    const nodeNames = valuesOf(this.nodeNames);
+    const zones = valuesOf(this.zones);
+    const conditions = valuesOf(this.conditions);
+    const zoneHints = valuesOf(this.zoneHints);
+    const nodeHints = valuesOf(this.nodeHints);
+    const pods = valuesOf(this.pods);
+    const endpoints: SliceEndpoint[] = [];
+    for (let i = 0; i < this.length; i++) {
+      const flags = at(conditions, i);
+      endpoints.push({
+        address: at(addresses, i),
+        nodeName: at(nodeNames, i),
+        zone: at(zones, i),
+        ready: flags.includes("r"),
+        serving: flags.includes("s"),
+        terminating: flags.includes("t"),
+        zoneHints: hintsOf(at(zoneHints, i)),
+        nodeHints: hintsOf(at(nodeHints, i)),
+        pod: at(pods, i),
+      });
+    }
+    return endpoints;
+  }
+}
+
+/** `join` makes one flat string, where a template would keep its parts. */
+function linesOf(values: readonly string[]): string {
+  const [first = ""] = values;
+  return values.every((value) => value === first) ? [first].join() : values.join("\n");
+}
+
+/** A value for each endpoint, or one for all. */
+function valuesOf(lines: string): string | readonly string[] {
+  return lines.includes("\n") ? lines.split("\n") : lines;
+}
+
+function at(values: string | readonly string[], index: number): string {
+  return typeof values === "string" ? values : (values[index] ?? "");
+}
+
+function conditionsText({ ready, serving, terminating }: SliceEndpoint): string {
+  return `${ready ? "r" : ""}${serving ? "s" : ""}${terminating ? "t" : ""}`;
+}
+
+/** Shared to save time: most endpoints have no hints. */
+const NO_HINTS: readonly string[] = [];
+
+/** Each name after a blank: no name at all is not the same as an empty one. */
+function hintsText(names: readonly string[]): string {
+  return names.map((name) => ` ${name}`).join("");
+}
+
+function hintsOf(text: string): readonly string[] {
+  return text === "" ? NO_HINTS : text.slice(1).split(" ");
 }

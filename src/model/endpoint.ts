@@ -87,8 +87,9 @@ export function portsBetween(
 }
 
 function haveSameEndpoints(a: EndpointSlice, b: EndpointSlice): boolean {
-  const restOf = ({ family, features, ports }: EndpointSlice) => JSON.stringify([family, features, ports]);
-  return restOf(a) === restOf(b) && a.endpoints.equals(b.endpoints);
+  const contentOf = ({ family, features, ports, endpoints }: EndpointSlice) =>
+    JSON.stringify([family, features, ports, endpoints]);
+  return contentOf(a) === contentOf(b);
 }
 
 /** The name and protocol by which the ports of Services and slices are matched. */

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { RANGES } from "../../src/features/port-ranges/rules.ts";
+import { SliceEndpoints } from "../../src/model/endpoint-slice.ts";
 import { serviceOf } from "../../src/model/ids.ts";
 import { compareAge, type Service } from "../../src/model/service.ts";
-import { SliceEndpoints } from "../../src/model/slice-endpoints.ts";
 import { elementCount } from "../../src/ruleset/element-count.ts";
 import { parseId } from "../../src/ruleset/list-ids.ts";
 import type { FamilyContext } from "../../src/ruleset/node-context.ts";

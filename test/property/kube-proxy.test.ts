@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { compareOutcomes } from "../../src/inspect/outcomes/compare-outcomes.ts";
+import { SliceEndpoints } from "../../src/model/endpoint-slice.ts";
 import { withoutFeature } from "../../src/model/service.ts";
 import { servicePortsOf } from "../../src/model/service-port.ts";
-import { SliceEndpoints } from "../../src/model/slice-endpoints.ts";
 import { joinParts } from "../../src/nft/elements.ts";
 import { nodePortKey } from "../../src/ruleset/keys.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";

@@ -4,9 +4,9 @@ import { joinPath } from "../../base/schema-error.ts";
 import { SharedValues } from "../../base/shared-values.ts";
 import { quoted } from "../../base/text.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../model/endpoint-slice.ts";
+import { SliceEndpoints } from "../../model/endpoint-slice.ts";
 import { serviceName } from "../../model/ids.ts";
 import { canonicalAddress, isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../../model/ip.ts";
-import { SliceEndpoints } from "../../model/slice-endpoints.ts";
 import { annotatedFields, SLICE_ANNOTATIONS } from "./annotations.ts";
 import {
   DECODE_DEFAULTS,

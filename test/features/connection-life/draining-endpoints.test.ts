@@ -7,8 +7,8 @@ import {
   VanishedEndpoints,
 } from "../../../src/features/connection-life/vanished-endpoints.ts";
 import type { EndpointSlice, SliceEndpoint } from "../../../src/model/endpoint-slice.ts";
+import { SliceEndpoints } from "../../../src/model/endpoint-slice.ts";
 import type { Service } from "../../../src/model/service.ts";
-import { SliceEndpoints } from "../../../src/model/slice-endpoints.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import {
   cacheOf,

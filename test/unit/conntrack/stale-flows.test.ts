@@ -3,8 +3,8 @@ import { describe, expect, test, vi } from "vitest";
 import { type CleaningReport, StaleFlowCleaner } from "../../../src/conntrack/stale-flow-cleaner.ts";
 import { nodePortHosts } from "../../../src/conntrack/stale-flows.ts";
 import { EVERYWHERE, type Flow, type FlowEnd } from "../../../src/kernel/conntrack.ts";
+import { SliceEndpoints } from "../../../src/model/endpoint-slice.ts";
 import { servicePortsOf } from "../../../src/model/service-port.ts";
-import { SliceEndpoints } from "../../../src/model/slice-endpoints.ts";
 import {
   DRAINING,
   endpoint,

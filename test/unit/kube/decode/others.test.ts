@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { decodeEndpointSlice } from "../../../../src/kube/decode/endpoint-slice.ts";
 import { decodeNode, decodeServiceCIDR } from "../../../../src/kube/decode/node.ts";
-import { SliceEndpoints } from "../../../../src/model/slice-endpoints.ts";
+import { SliceEndpoints } from "../../../../src/model/endpoint-slice.ts";
 
 function slice(parts: object = {}, metadata: object = {}): unknown {
   const labels = { "kubernetes.io/service-name": "web" };
