@@ -1,16 +1,14 @@
-import type { Clock } from "../base/clock.ts";
 import { firstOf } from "../base/signals.ts";
 import { NftStoppedError } from "../kernel/nft-errors.ts";
 import { type ComparisonScope, compareKernel, type KernelComparison } from "../kernel/read-kernel.ts";
 import type { TableReader } from "../kernel/table-reader.ts";
-import { inBoth, type TableDelta, unexplained } from "../nft/delta.ts";
+import { type TableDelta, unexplained } from "../nft/delta.ts";
 import type { Reconciler } from "../sync/reconciler.ts";
 import type { SyncReport } from "../sync/sync-report.ts";
 
 /** Parts of a {@link KernelComparer}. */
 export interface KernelComparerParts {
   readonly tables: TableReader;
-  readonly clock: Clock;
   readonly reconciler: Pick<Reconciler, "state" | "unsent">;
 }
 
@@ -20,12 +18,6 @@ export interface Compared {
   /** Whether a sync failed or a full sync ran meanwhile, so that the result may be wrong. */
   readonly inDoubt: boolean;
 }
-
-/**
- * Differences are checked again after this time, milliseconds: a dump may miss or contain elements that
- * change during it.
- */
-const SECOND_LOOK = 100;
 
 /** Maximum number of attempts of a comparison while syncs leave its result in doubt. */
 export const TRIES = 3;
@@ -85,28 +77,10 @@ export class KernelComparer {
   }
 
   /**
-   * The differences that none of our syncs explains; those of elements are checked twice.
+   * The differences that none of our syncs explains.
    * @param signal ends the comparison
    */
   async compare(scope: ComparisonScope, signal?: AbortSignal): Promise<Compared> {
-    const first = await this.#compareOnce(scope, signal);
-    if (first.comparison.kind === "unreadable") return first;
-    const { differences } = first.comparison;
-    const sets = differences.flatMap(({ family, elements }) =>
-      elements.map(({ spec }) => `${family} ${spec.name}`),
-    );
-    if (sets.length === 0) return first;
-    await new Promise<void>((resolve) => this.#parts.clock.after(SECOND_LOOK, resolve));
-    const second = await this.#compareOnce(new Set(sets), signal);
-    if (second.comparison.kind === "unreadable") return second;
-    const confirmed = inBoth(second.comparison.differences, differences);
-    return {
-      comparison: { kind: "compared", differences: confirmed },
-      inDoubt: first.inDoubt || second.inDoubt,
-    };
-  }
-
-  async #compareOnce(scope: ComparisonScope, signal?: AbortSignal): Promise<Compared> {
     const { reconciler, tables } = this.#parts;
     const stop = new AbortController();
     const comparing: Comparing = { own: new Set(reconciler.unsent), inDoubt: false, stop };

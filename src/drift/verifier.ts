@@ -1,3 +1,4 @@
+import type { Clock } from "../base/clock.ts";
 import { FailureLog } from "../base/failure-log.ts";
 import type { Logger } from "../base/logger.ts";
 import { PeriodicTask } from "../base/periodic-task.ts";
@@ -10,6 +11,7 @@ import type { KernelEvents } from "./kernel-events.ts";
 
 /** Parts of a {@link Verifier}. */
 export interface VerifierParts extends KernelComparerParts {
+  readonly clock: Clock;
   /** Tells whether another program changed our tables. */
   readonly events: Pick<KernelEvents, "isTrusted" | "isIntactSince">;
   readonly logger: Logger;

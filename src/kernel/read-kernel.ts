@@ -47,11 +47,8 @@ export async function readKernel(reader: TableReader, families: readonly Family[
   }
 }
 
-/**
- * What to compare: everything; declarations, without the elements of existing sets; or also the elements of
- * the named sets (`ip endpoints`).
- */
-export type ComparisonScope = "everything" | "declarations" | ReadonlySet<string>;
+/** What to compare: everything, or declarations, without the elements of existing sets. */
+export type ComparisonScope = "everything" | "declarations";
 
 /**
  * Compares nft-proxy's tables with the desired ones while reading them, so that correct elements are not
@@ -135,10 +132,6 @@ async function readSets(reader: TableReader, { family, sets }: Table): Promise<M
 /** Number of keys that a comparison adds in one turn of the event loop; 100,000 would block it for 15 ms. */
 const KEYS_PER_TURN = 5000;
 
-function isCompared(set: string, scope: ComparisonScope): boolean {
-  return typeof scope === "string" ? scope === "everything" : scope.has(set);
-}
-
 async function compareSets(
   reader: TableReader,
   actual: Table | undefined,
@@ -149,8 +142,7 @@ async function compareSets(
   const result: SetComparison[] = [];
   for (const set of desired.sets.values()) {
     const known = actual?.sets.get(set.spec.name);
-    if (set.spec.dynamic || (known !== undefined && !isCompared(`${desired.family} ${set.spec.name}`, scope)))
-      continue;
+    if (set.spec.dynamic || (known !== undefined && scope === "declarations")) continue;
     const comparison = new SetComparison(set);
     let expected = 0;
     for (const key of set.elements.keys()) {
@@ -158,33 +150,38 @@ async function compareSets(
       if (++expected % KEYS_PER_TURN === 0) await nextTurn();
     }
     if (known !== undefined) {
-      for await (const batch of reader.elements(desired.family, known.spec, signal)) {
-        for (const { key, value } of batch) comparison.listed(key, value);
-      }
-      if (known.spec.interval !== true) await findMissing(reader, desired.family, known.spec, comparison);
+      const dump = async () => {
+        for await (const batch of reader.elements(desired.family, known.spec, signal))
+          for (const { key, value } of batch) comparison.listed(key, value);
+      };
+      await dump();
+      if (!(await areMissing(reader, desired.family, known.spec, comparison))) await dump();
     }
     result.push(comparison);
   }
   return result;
 }
 
-/**
- * Number of elements that are known to be missing after which the others count as missing, too: there is a
- * difference in any case.
- */
+/** Number of elements that are known to be missing after which the set is dumped again instead of asking. */
 const MOST_ABSENT = 100;
 
-/** Asks for elements that a listing lacks one by one, as it may have missed them. */
-async function findMissing(
+/**
+ * Asks for elements that a dump lacks one by one: beside changes, it may miss others as well.
+ * @returns whether the kernel has none of those that are still missing; false if too many are, or if it
+ * cannot be asked for single ones
+ */
+async function areMissing(
   reader: TableReader,
   family: Family,
   spec: SetSpec,
   comparison: SetComparison,
-): Promise<void> {
+): Promise<boolean> {
+  if (spec.interval === true) return comparison.missing.size === 0;
   let absent = 0;
   for (const key of comparison.missing) {
     const found = await reader.element(family, spec, key);
     if (found !== undefined) comparison.listed(found.key, found.value);
-    else if (++absent === MOST_ABSENT) return;
+    else if (++absent === MOST_ABSENT) return false;
   }
+  return true;
 }

@@ -120,21 +120,6 @@ function identity({ kind, name }: ObjectChange): string {
   return `${kind} ${name}`;
 }
 
-/**
- * The differences in both of two comparisons, as the later one found them. A table that must be created is
- * one of them if either comparison found any difference in it.
- */
-export function inBoth(later: readonly TableDelta[], earlier: readonly TableDelta[]): TableDelta[] {
-  return earlier.flatMap((before) => {
-    const now = later.find(({ family }) => family === before.family);
-    if (now === undefined) return [];
-    if (before.mode !== "change" || now.mode !== "change") return [now];
-    const known = new Set(before.objects.map(identity));
-    const objects = now.objects.filter((change) => known.has(identity(change)));
-    return nonEmpty({ ...now, objects, elements: elementsInBoth(now, before) });
-  });
-}
-
 /** The table before a change in place. It shares what does not change with the table after it. */
 export function tableBefore(after: Table, { objects, elements }: TableDelta): Table {
   const table = withoutChanges(after, objects);
@@ -153,15 +138,6 @@ export function tableBefore(after: Table, { objects, elements }: TableDelta): Ta
 /** The delta, or nothing if it changes nothing. */
 export function nonEmpty(delta: TableDelta): TableDelta[] {
   return isEmptyDelta(delta) ? [] : [delta];
-}
-
-function elementsInBoth(now: TableDelta, before: TableDelta): ElementsDelta[] {
-  return now.elements.flatMap((elements) => {
-    const known = before.elements.find(({ spec }) => spec.name === elements.spec.name);
-    if (known === undefined) return [];
-    const keys = new Set(keysOf(known));
-    return partOf(elements, (key) => keys.has(key));
-  });
 }
 
 function unexplainedElements(found: ElementsDelta, own: readonly TableDelta[]): ElementsDelta[] {

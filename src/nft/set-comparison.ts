@@ -23,7 +23,7 @@ export class SetComparison {
   }
 
   /** The expected keys that were not listed yet. */
-  get missing(): Iterable<string> {
+  get missing(): ReadonlySet<string> {
     return this.#missing;
   }
 

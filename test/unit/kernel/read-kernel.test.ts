@@ -5,7 +5,7 @@ import type { TableReader } from "../../../src/kernel/table-reader.ts";
 import { creation, deltaSize, diffRuleset } from "../../../src/nft/delta.ts";
 import { removalTransaction, toTransaction } from "../../../src/nft/transaction.ts";
 import { daemonTables, rulesetOf } from "../../../src/socket/daemon-protocol.ts";
-import { renderAll, service, slice, testNodeContext } from "../../support/build.ts";
+import { port, renderAll, service, slice, testNodeContext } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 import { rulesetText } from "../../support/ruleset-text.ts";
 import { townRuleset } from "../../support/town-ruleset.ts";
@@ -77,6 +77,38 @@ describe("compareKernel", () => {
       { key: gone, value: desired.ip?.sets.get("lists")?.elements.get(gone) },
     ]);
     expect(asked.sort()).toEqual([gone, missed].sort());
+  });
+
+  test.each([
+    ["range-lists", 1, "cannot be asked for"],
+    ["endpoints", 150, "are too many to ask for"],
+  ])("dumps %s again if %i missing elements %s, and finds those that both dumps lack", async (set, gone) => {
+    const ranges = [8000, 9000].map((first) => ({ first, last: first + 99 }));
+    const services = [service({ ports: [port(80, { ranges })] })];
+    const endpoints = Array.from({ length: 160 }, (_, index) => `10.244.2.${index + 1}`);
+    const { ruleset } = renderAll({ services, slices: [slice({ endpoints })] }).state;
+    const fake = new FakeNft();
+    fake.kernel.apply(toTransaction(diffRuleset({}, ruleset)));
+    const keys = [...(ruleset.ip?.sets.get(set)?.elements.keys() ?? [])];
+    const [deleted, hidden] = [new Set(keys.slice(0, gone)), keys.at(-1)];
+    let dumps = 0;
+    const reader: TableReader = {
+      ...fake.tables,
+      async *elements(family, spec, signal) {
+        const isDamaged = family === "ip" && spec.name === set;
+        if (isDamaged) dumps++;
+        for await (const batch of fake.tables.elements(family, spec, signal))
+          yield batch.filter(
+            ({ key }) => !isDamaged || !(deleted.has(key) || (dumps === 1 && key === hidden)),
+          );
+      },
+      element: async (family, spec, key) =>
+        deleted.has(key) ? undefined : await fake.tables.element(family, spec, key),
+    };
+    const comparison = await compareKernel(reader, ruleset);
+    const differences = comparison.kind === "compared" ? comparison.differences : [];
+    const added = differences.flatMap(({ elements }) => elements.flatMap((one) => one.added));
+    expect([dumps, added.map(({ key }) => key)]).toEqual([2, [...deleted].sort()]);
   });
 
   test("returns the reason if tables cannot be read", async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { BaseChain, Chain, ElementSet, Ruleset, SetSpec } from "../../../src/nft/ast/ruleset.ts";
-import { deltaSize, diffRuleset, inBoth, type TableDelta, unexplained } from "../../../src/nft/delta.ts";
+import { deltaSize, diffRuleset, type TableDelta, unexplained } from "../../../src/nft/delta.ts";
 import { toTransaction } from "../../../src/nft/transaction.ts";
 import { FakeKernel } from "../../support/fake-kernel.ts";
 import { objectWords } from "../../support/object-words.ts";
@@ -169,73 +169,5 @@ describe("unexplained differences", () => {
 
   test("are all elements when the table is missing", () => {
     expect(unexplained(diffRuleset({}, wanted), pending)).toEqual(diffRuleset({}, wanted));
-  });
-});
-
-describe("the differences that are in both of two comparisons", () => {
-  const wanted = ruleset([drops("x")], [set("m", { "10.0.0.1": "drop", "10.0.0.2": "drop" }), set("n")]);
-  const found = (m: Record<string, string>, n: Record<string, string> = {}, chains = [drops("x")]) =>
-    diffRuleset(ruleset(chains, [set("m", m), set("n", n)]), wanted);
-  const whole = { "10.0.0.1": "drop", "10.0.0.2": "drop" };
-  const keys = (deltas: readonly TableDelta[]) =>
-    deltas.flatMap(({ elements }) =>
-      elements.map(({ spec, deleted, added }) => [
-        spec.name,
-        ...[deleted, added].map((changed) => changed.map(({ key }) => key)),
-      ]),
-    );
-
-  test("are the elements that are wrong in both", () => {
-    const earlier = found({ "10.0.0.9": "drop" }, { "10.0.0.8": "drop" });
-    const later = found(
-      { "10.0.0.2": "drop", "10.0.0.9": "drop", "10.0.0.7": "drop" },
-      { "10.0.0.8": "drop" },
-    );
-    expect(keys(inBoth(later, earlier))).toEqual([
-      ["m", ["10.0.0.9"], ["10.0.0.1"]],
-      ["n", ["10.0.0.8"], []],
-    ]);
-  });
-
-  test("are as the later one found them", () => {
-    const earlier = found({ ...whole, "10.0.0.1": "accept" });
-    expect(inBoth(found({ "10.0.0.2": "drop" }), earlier)).toEqual(found({ "10.0.0.2": "drop" }));
-    expect(inBoth(earlier, found({ "10.0.0.2": "drop" }))).toEqual(earlier);
-  });
-
-  test("are none where either found nothing, or each something else", () => {
-    const [one, other] = [found({ "10.0.0.1": "drop" }), found({ "10.0.0.2": "drop" })];
-    expect([
-      inBoth([], one),
-      inBoth(one, []),
-      inBoth(one, other),
-      inBoth(one, found(whole, { a: "drop" })),
-    ]).toEqual([[], [], [], []]);
-  });
-
-  test("are chains and sets that both found", () => {
-    const other = (chains: Parameters<typeof ruleset>[0], sets: Parameters<typeof ruleset>[1]) =>
-      diffRuleset(ruleset(chains, [set("m", whole), ...(sets ?? [])]), wanted);
-    const earlier = other([drops("z")], [set("o")]);
-    expect(inBoth(earlier, earlier)).toEqual(earlier);
-    expect([inBoth([], earlier), inBoth(earlier, [])]).toEqual([[], []]);
-    const both = inBoth(other([drops("x"), drops("z")], [set("n"), set("o")]), earlier);
-    expect(objectWords(both)).toEqual(["- chain z", "- set o"]);
-    expect(objectWords(inBoth(earlier, other([drops("x"), drops("z")], [set("n")])))).toEqual(["- chain z"]);
-  });
-
-  test("are a table that is missing, or has to be made anew, at last", () => {
-    const [missing, changed] = [diffRuleset({}, wanted), found({ "10.0.0.1": "drop" })];
-    expect(inBoth(missing, changed)).toEqual(missing);
-    expect(inBoth(missing, missing)).toEqual(missing);
-    expect(inBoth(changed, missing), "it was made meanwhile").toEqual(changed);
-    expect(inBoth([], missing), "it was made meanwhile, and is right").toEqual([]);
-  });
-
-  test("are those of each family", () => {
-    const ofIPv6 = (deltas: readonly TableDelta[]) =>
-      deltas.map((delta) => ({ ...delta, family: "ip6" as const }));
-    const [one, other] = [found({ "10.0.0.1": "drop" }), found({ "10.0.0.2": "drop" })];
-    expect(inBoth([...ofIPv6(one), ...other], [...one, ...ofIPv6(one)])).toEqual(ofIPv6(one));
   });
 });
