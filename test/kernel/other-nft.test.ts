@@ -1,5 +1,5 @@
 import { execa } from "execa";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { FAMILIES } from "../../src/base/family.ts";
 import { REFUSED } from "../../src/features/refusal-record/rules.ts";
 import { NftProgram } from "../../src/kernel/nft.ts";
@@ -29,7 +29,6 @@ async function run(nft: string, args: readonly string[], input = ""): Promise<{ 
 }
 
 const flush = () => execa("nft", ["flush", "ruleset"]);
-beforeEach(flush);
 afterEach(flush);
 
 /** Adds elements to the sets and maps that packets fill, as far as the tables have them. */
@@ -54,12 +53,11 @@ describe("a host whose own nft is Debian 12's 1.0.6", () => {
     ...FAMILIES.flatMap((family) => ["", "-j "].map((json) => `${json}list table ${family} nft-proxy`)),
   ];
 
-  test.each(
-    RULESETS.flatMap(([name, ruleset]) => commands.map((command) => [name, command, ruleset] as const)),
-  )("and has our tables with %s runs nft %s without a crash", async (_, command, ruleset) => {
+  test.each(RULESETS)("and has our tables with %s lists them without a crash", async (_, ruleset) => {
     await new NftProgram({ path: "nft" }).apply(rebuildTransaction(ruleset));
     await fill(ruleset);
-    expect(await run(OLD, command.split(" "))).toEqual({ ended: "exit 0" });
+    for (const command of commands)
+      expect(await run(OLD, command.split(" ")), command).toEqual({ ended: "exit 0" });
   });
 
   test("crashes nft with a map declared by type names, so ours are not declared that way", async () => {
