@@ -57,11 +57,11 @@ async function loadKubeProxy(): Promise<void> {
  */
 function steadyProbes(): readonly Probe[] {
   const steady = town.probes.filter(({ id, sticky }) => !sticky && town.expect[id]?.result !== "timeout");
-  return steady.filter((_, index) => index % 8 === 0).map((probe) => ({ ...probe, n: 10 }));
+  return steady.filter((_, index) => index % 8 === 0).map((probe) => ({ ...probe, n: 5 }));
 }
 
 /**
- * Compares outcomes. Ten connections may miss some endpoints and source addresses, but must not show others.
+ * Compares outcomes. Five connections may miss some endpoints and source addresses, but must not show others.
  */
 function isAsExpected(seen: Outcome | undefined, expected: Outcome | undefined): boolean {
   if (seen === undefined || expected === undefined || seen.result !== expected.result) return false;
@@ -165,7 +165,7 @@ describe.each(IPTABLES_VARIANTS)("a node that migrates from iptables mode, with 
   const restore = (input: string) => lab.mustRun("node", iptables(variant, "iptables-restore"), { input });
   const load = () => restore(iptablesModeRules(town));
   const clear = () => restore(NO_RULES);
-  const probes = () => iptablesModeProbes(town).map((probe) => ({ ...probe, n: 10 }));
+  const probes = () => iptablesModeProbes(town).map((probe) => ({ ...probe, n: 5 }));
 
   test("answers every connection, in both directions", async () => {
     await load();
