@@ -4,6 +4,7 @@ import { bundle } from "../support/command.ts";
 import { DaemonLab } from "../support/daemon-lab.ts";
 import { HeldConnection, type HeldEnds, serveEcho } from "../support/held-connection.ts";
 import type { NamespaceName } from "../support/lab/topology.ts";
+import { PATIENCE } from "../support/patience.ts";
 import type { RunningDaemon } from "../support/running-daemon.ts";
 import type { StubObject } from "../support/stub-api/selectors.ts";
 import { townList } from "../support/stub-api/town.ts";
@@ -18,7 +19,6 @@ const FLAGS = [
   "--nodeport-addresses=primary,localhost",
   "--iptables-min-sync-period=10ms",
 ];
-const PATIENCE = { timeout: 20_000 };
 const POD1 = "10.244.1.11";
 const POD2 = "10.244.1.12";
 const POD3 = "10.244.1.13";
@@ -112,7 +112,10 @@ describe("clients of endpoints that left every EndpointSlice", () => {
     const traced: string[] = [];
     const trace = ["trace", "--to", "10.96.8.1", "--port", "7000", "--rate", "20"];
     const tracing = lab.lab.start("node", [process.execPath, bundle, ...trace]);
-    tracing.onLine((line) => traced.push(line));
+    // Its first line says that it traces.
+    await new Promise<void>((resolve) => {
+      tracing.onLine((line) => resolve(void traced.push(line)));
+    });
     await lab.lab.exec(["ip", "link", "del", "pod1"]);
     for (const name of ["gone", "gone-six", "local", "far", "one"]) serve(name, []);
     serve("masqueraded", [POD2]);
