@@ -38,8 +38,9 @@ type RunningInterfaces = NodeJS.Dict<readonly Pick<NetworkInterfaceInfo, "addres
 /** The addresses of a host, canonical and sorted, including loopback. */
 export interface HostAddresses {
   /**
-   * Those of interfaces. kube-proxy matches the same ones with the CIDRs of `nodePortAddresses`. Addresses with
-   * only a local route (AnyIP, load balancer addresses that a cloud agent routes to the node) are excluded.
+   * Those of interfaces. kube-proxy matches the same ones with the CIDRs of `nodePortAddresses`. Addresses
+   * with only a local route (AnyIP, load balancer addresses that a cloud agent routes to the node) are
+   * excluded.
    */
   readonly addresses: ByFamily<readonly string[]>;
   /** All local addresses, of both families. */

@@ -54,6 +54,7 @@ export function isTranslated({
   return replySource.address !== destination.address || replySource.port !== destination.port;
 }
 
+/** The numbers of the protocols of flows. */
 export const FLOW_PROTOCOLS = { tcp: 6, udp: 17, sctp: 132 } as const;
 
 const PROTOCOLS_BY_NUMBER: ReadonlyMap<number, Flow["protocol"]> = new Map(
@@ -83,16 +84,14 @@ const COUNTED_PACKETS = 1;
 const COUNTED_BYTES = 2;
 const START = 1;
 
-/** Their states by number (enum tcp_conntrack and sctp_conntrack of linux/netfilter). */
+// The states of a protocol by number (enum tcp_conntrack and sctp_conntrack of linux/netfilter).
 const TCP_STATES =
   "none syn_sent syn_recv established fin_wait close_wait last_ack time_wait close syn_sent2".split(" ");
 const SCTP_STATES = [
-  ..."none closed cookie_wait cookie_echoed established shutdown_sent shutdown_recd shutdown_ack_sent".split(
-    " ",
-  ),
-  ..."heartbeat_sent heartbeat_acked".split(" "),
-];
-/** The attributes of protocols with states. */
+  "none closed cookie_wait cookie_echoed established",
+  "shutdown_sent shutdown_recd shutdown_ack_sent heartbeat_sent heartbeat_acked",
+].flatMap((names) => names.split(" "));
+/** The states by the attribute of their protocol. */
 const STATES: ReadonlyMap<number, readonly string[]> = new Map([
   [1, TCP_STATES],
   [3, SCTP_STATES],
