@@ -44,9 +44,14 @@ const VALUE_FLAGS = FLAGS.filter(({ type }) => type !== "boolean");
 const valueFlag: fc.Arbitrary<Meaning> = fc.constantFrom(...VALUE_FLAGS).chain((flag) =>
   fc.oneof(
     fc
-      .tuple(written(flag), fc.string())
+      .tuple(written(flag), fc.string({ minLength: flag.type === "path-list" ? 1 : 0 }))
       .map(([spelling, value]) => ({ args: [`${spelling}=${value}`], flag, value })),
-    fc.tuple(written(flag), separate).map(([spelling, value]) => ({ args: [spelling, value], flag, value })),
+    fc
+      .tuple(
+        written(flag),
+        separate.filter((text) => text !== "" || flag.type !== "path-list"),
+      )
+      .map(([spelling, value]) => ({ args: [spelling, value], flag, value })),
   ),
 );
 

@@ -190,7 +190,8 @@ class Node {
   }
 
   #remember(name: ServiceName): void {
-    const objects = [this.cache.service(name), this.cache.slices(name)];
+    const slices = this.cache.slices(name).map((one) => ({ ...one, endpoints: [...one.endpoints] }));
+    const objects = [this.cache.service(name), slices];
     this.#past.set(name, `${this.#past.get(name) ?? ""}${JSON.stringify(objects)}`);
   }
 

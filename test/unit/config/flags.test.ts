@@ -201,7 +201,7 @@ describe("parseArguments, as Go does,", () => {
     });
   });
 
-  it.each(["--masquerade-all=yes", "--masquerade-all="])("refuses %s", (argument) => {
+  it.each(["--masquerade-all=yes", "--masquerade-all=", "--from=", "-f="])("refuses %s", (argument) => {
     expect(errorOf(() => parse(argument))).toMatchObject({ code: "BAD_ARGUMENT" });
   });
 
@@ -215,7 +215,7 @@ describe("parseArguments, as Go does,", () => {
     [["-n-5"], { namespace: ["-5"] }],
     [["-h=false"], { help: false }],
     [["-h=1"], { help: true }],
-    [["-f="], { from: [""] }],
+    [["-l="], { selector: [""] }],
   ])("reads the value that is joined to a letter: %j", (args, values) => {
     expect(parse(...args)).toEqual({ words: [], values, unknown: [] });
   });
