@@ -24,6 +24,8 @@ run_tests() {
   IFS=, read -r -a tests <<<"$(parameter tests)"
   # br_netfilter is a module in Debian's kernels, and its settings exist only once it is loaded.
   modprobe br_netfilter
+  # Tests set its sysctls before rules load it.
+  modprobe nf_conntrack
   # Older kernels limit the ICMP errors of all namespaces together to 1,000 a second. The lab causes more, all
   # at once.
   echo 100000 >/proc/sys/net/ipv4/icmp_msgs_per_sec
