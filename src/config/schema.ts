@@ -1,5 +1,6 @@
 import { didYouMean, withHint } from "../base/nearest.ts";
 import type { Schema } from "../base/option.ts";
+import { formerFieldHint } from "./former-settings.ts";
 import { IGNORED_FIELDS } from "./ignored-settings.ts";
 import { type ConfigWarning, type InvalidValue, ignoredWarning } from "./invalid-value.ts";
 import { FIELDS } from "./options.ts";
@@ -82,11 +83,15 @@ export function unknownFieldWarnings(document: object): ConfigWarning[] {
 export function unknownOwnFields(document: object): InvalidValue[] {
   return unknownFields(document)
     .filter(({ path }) => path.startsWith(OWN_SECTION))
-    .map(({ path, hint }) => ({ subject: path, reason: withHint("is not a field of nftProxy", hint) }));
+    .map(({ path, value, hint }) => ({
+      subject: path,
+      reason: withHint("is not a field of nftProxy", formerFieldHint(path, value) ?? hint),
+    }));
 }
 
 interface UnknownField {
   readonly path: string;
+  readonly value: unknown;
   /** The most similar field, as a question. */
   readonly hint: string | undefined;
 }
@@ -105,6 +110,6 @@ function unknownFields(
   return Object.entries(value).flatMap(([key, inner]) => {
     const path = `${prefix}${key}`;
     if (Object.hasOwn(properties, key)) return unknownFields(inner, properties[key] ?? {}, `${path}.`);
-    return [{ path, hint: didYouMean(key, Object.keys(properties)) }];
+    return [{ path, value: inner, hint: didYouMean(key, Object.keys(properties)) }];
   });
 }

@@ -1,5 +1,6 @@
 import type { ErrorObject, ValidateFunction } from "ajv";
 import { parseDuration } from "../base/duration.ts";
+import { withHint } from "../base/nearest.ts";
 import type { Document } from "../base/option.ts";
 import { describeSchemaError, joinPath } from "../base/schema-error.ts";
 import { quoted } from "../base/text.ts";
@@ -7,6 +8,7 @@ import { parseClusterCIDRs } from "./addresses.ts";
 import { valueAt } from "./configuration.ts";
 import { compileConfigurationValidator } from "./configuration.validator.ts";
 import { FORMATS } from "./formats.ts";
+import { formerFieldHint } from "./former-settings.ts";
 import type { InvalidValue } from "./invalid-value.ts";
 
 let compiled: ValidateFunction<Document> | undefined;
@@ -78,8 +80,12 @@ function invalidValueOf(error: ErrorObject): InvalidValue {
   if (keyword === "required")
     return { subject: joinPath(path, params.missingProperty), reason: "must be given" };
   // A value of another type, such as 30 for "30s", violates the format, too.
+  const hint = formerFieldHint(path, error.data);
   const format = keyword === "format" || keyword === "type" ? parentSchema?.format : undefined;
   const rule = FORMATS[format]?.rule;
   const given = rule === undefined ? reason : `${rule}, not ${quoted(error.data)}`;
-  return { subject: path === "" ? "(the document)" : path, reason: given };
+  return {
+    subject: path === "" ? "(the document)" : path,
+    reason: withHint(given, hint),
+  };
 }

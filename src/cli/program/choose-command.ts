@@ -1,6 +1,7 @@
 import { type AppError, badArgument } from "../../base/errors.ts";
 import { didYouMean } from "../../base/nearest.ts";
 import { listText } from "../../base/text.ts";
+import { formerFlagHint } from "../../config/former-settings.ts";
 import { type Argv, type Command, FORMATS, flagsOf, oneOf, textArgument } from "../command.ts";
 import { parseArguments } from "../parse-arguments.ts";
 import { COMMANDS, commandOf, takesWord } from "./commands.ts";
@@ -56,7 +57,7 @@ function unknownCommand(name: string): AppError {
 
 function unknownOption(command: Command, spelling: string): AppError {
   const known = flagsOf(command).flatMap(({ name }) => (name.length === 1 ? [] : [`--${name}`]));
-  const hint = didYouMean(spelling, known) ?? helpOf(command);
+  const hint = formerFlagHint(spelling.replace(/^--/, "")) ?? didYouMean(spelling, known) ?? helpOf(command);
   return badArgument(noOption(command, spelling), { hint });
 }
 

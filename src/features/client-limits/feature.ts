@@ -33,6 +33,7 @@ export const clientLimits: Feature = {
       parse: (text) => partOfLimits(parseNewConnections(text)),
     },
   ],
+  former: { path: "nftProxy.maxLimitedClients", flag: "max-limited-clients", value: 0 },
   options: {
     maxLimitedClients: integer({
       path: "nftProxy.maxLimitedClients",

@@ -15,6 +15,7 @@ import { words } from "./words.ts";
 export const connectionLife: Feature = {
   name: FEATURE,
   isEnabled: isResetByDefault,
+  former: { path: "nftProxy.ignoreServiceResets", flag: "ignore-service-resets" },
   annotations: [
     {
       name: ON_REMOVED_ANNOTATION,

@@ -27,6 +27,7 @@ export const connectionTimeouts: Feature = {
       parse,
     },
   ],
+  former: { path: "nftProxy.connectionTimeouts", flag: "connection-timeouts" },
   settingsOf: nodeTimeouts,
   ruleset: rules,
   kernelFault: {

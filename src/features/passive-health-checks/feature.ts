@@ -43,6 +43,7 @@ const passiveHealthCheck = optionOf<string, PassiveHealthSetting>(
 
 export const passiveHealthChecks: Feature = {
   name: FEATURE,
+  former: { path: "nftProxy.passiveHealthCheck", flag: "passive-health-check", value: "never" },
   isEnabled: (settings) => ((settings as Settings).passiveHealthCheck ?? "off") !== "off",
   annotations: [
     {

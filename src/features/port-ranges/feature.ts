@@ -7,6 +7,7 @@ import { atNodeAddress, unserved } from "./words.ts";
 
 export const portRanges: Feature = {
   name: FEATURE,
+  former: { path: "nftProxy.portRanges", flag: "port-ranges", value: "off" },
   annotations: [
     {
       name: PORT_RANGES_ANNOTATION,

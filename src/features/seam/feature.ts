@@ -33,6 +33,8 @@ export interface Feature {
   readonly createDaemonPart?: (host: FeatureHost) => DaemonPart;
   /** Only for the feature that records refused connections. */
   readonly refusals?: RefusalReader;
+  /** How it was forbidden before `--features`. */
+  readonly former?: FormerSetting;
   /** A fault of kernels that matters while the feature is enabled: `doctor` warns of it. */
   readonly kernelFault?: KernelFault;
   /** What its options and rules mean for a node that ran kube-proxy's mode ipvs. */
@@ -65,6 +67,15 @@ export interface HostChain {
   readonly name: string;
   /** Absent for a chain that is not a base chain. */
   readonly base?: { readonly hook: string; readonly prio: number; readonly policy: string };
+}
+
+/** A setting that forbade a feature. It is refused now, with a hint. */
+export interface FormerSetting {
+  /** The field of the configuration. */
+  readonly path: string;
+  readonly flag: string;
+  /** The value that forbade it; absent if the whole setting is gone. */
+  readonly value?: unknown;
 }
 
 /** A fault of kernels before a release. */

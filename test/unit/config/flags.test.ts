@@ -139,6 +139,17 @@ describe("a flag that sets a field", () => {
     },
   );
 
+  it.each([
+    ["--port-ranges=off", "must be virtual or all", "port-ranges"],
+    ["--passive-health-check=never", "must be off, on, or a list", "passive-health-checks"],
+    ["--max-limited-clients=0", "must be", "client-limits"],
+  ])("refuses %s, which forbade a feature before --features, and names this", (flag, rule, feature) => {
+    const { evidence } = errorOf(() => resolveOptions({ flags: flagsOf(flag) }));
+    const [reason = ""] = Object.values(evidence);
+    expect(reason).toMatch(new RegExp(`^${rule}`));
+    expect(reason).toContain(`${feature} is off unless --features (nftProxy.features) names it`);
+  });
+
   it("takes the bit for masquerading, but not with --proxy-mode=nftables, as in kube-proxy", () => {
     const { options, warnings } = resolveOptions({
       flags: flagsOf("--proxy-mode=nftables", "--iptables-masquerade-bit=20"),

@@ -142,6 +142,22 @@ describe("a wrong value", () => {
     });
   });
 
+  it("is one that forbade a feature before --features, which the error names", () => {
+    const off = (feature: string) =>
+      expect.stringContaining(`: ${feature} is off unless --features (nftProxy.features) names it`);
+    expect(
+      faultsOf(
+        "nftProxy: {connectionTimeouts: off, ignoreServiceResets: true, maxLimitedClients: 0, passiveHealthCheck: never, portRanges: off}",
+      ),
+    ).toEqual({
+      "nftProxy.connectionTimeouts": off("connection-timeouts"),
+      "nftProxy.ignoreServiceResets": off("connection-life"),
+      "nftProxy.maxLimitedClients": off("client-limits"),
+      "nftProxy.passiveHealthCheck": off("passive-health-checks"),
+      "nftProxy.portRanges": off("port-ranges"),
+    });
+  });
+
   it("does not blame a field for one that it depends on", () => {
     expect(Object.keys(faultsOf("nftables: {minSyncPeriod: 31s, syncPeriod: x}"))).toEqual([
       "nftables.syncPeriod",
