@@ -7,6 +7,7 @@ import type { UnservedServices } from "../kube/decode/ignored-service.ts";
 import type { ListedObjects } from "../kube/reflector/list-once.ts";
 import type { ResourceName, SourceState } from "../kube/source.ts";
 import type { EjectedEndpoint } from "../model/ejected-endpoint.ts";
+import { type EndpointSlice, type SliceEndpoint, SliceEndpoints } from "../model/endpoint-slice.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import type { Transaction } from "../nft/ast/json.ts";
 import type { Chain, Ruleset, SetSpec, Table, TimeoutPolicy } from "../nft/ast/ruleset.ts";
@@ -131,7 +132,22 @@ export interface DaemonRefusals {
 /**
  * Everything that a daemon holds; model types as JSON. Its `nodes` are our Node, or none while it is unknown.
  */
-export type DaemonObjects = ListedObjects;
+export interface DaemonObjects extends Omit<ListedObjects, "endpointSlices"> {
+  readonly endpointSlices: readonly WrittenSlice[];
+}
+
+/** An EndpointSlice, whose endpoints `jsonPieces` writes as a list. */
+interface WrittenSlice extends Omit<EndpointSlice, "endpoints"> {
+  readonly endpoints: Iterable<SliceEndpoint>;
+}
+
+/** The objects of an answer. */
+export function objectsOf({ endpointSlices, ...objects }: DaemonObjects): ListedObjects {
+  const slices = endpointSlices.map((slice) => {
+    return { ...slice, endpoints: new SliceEndpoints([...slice.endpoints]) };
+  });
+  return { ...objects, endpointSlices: slices };
+}
 
 /** The state of a daemon at one moment. */
 export interface DaemonState {

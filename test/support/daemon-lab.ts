@@ -200,7 +200,7 @@ export class DaemonLab {
   /** Returns the path of a socat that runs on the node. */
   async socat(): Promise<string> {
     const enter = `#!/bin/sh\nexec nsenter --net=${this.lab.pathOf("node")} socat "$@"\n`;
-    const path = await this.file("socat", enter);
+    const path = await this.file("socat-of-node", enter);
     await chmod(path, 0o755);
     return path;
   }

@@ -16,7 +16,7 @@ import type { NodeContext } from "../../ruleset/node-context.ts";
 import { Renderer } from "../../ruleset/renderer.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { RunningDaemon } from "../../socket/daemon-client.ts";
-import { type DaemonObjects, receivedNodeContext } from "../../socket/daemon-protocol.ts";
+import { receivedNodeContext } from "../../socket/daemon-protocol.ts";
 import { nodeContextOf } from "../../sync/node-context.ts";
 import { daemonObjects, listClusterObjects } from "./load-objects.ts";
 import {
@@ -58,7 +58,7 @@ export interface DesiredFromFiles extends Desired {
  */
 export async function loadDesired(
   request: LoadRequest,
-  held?: DaemonObjects,
+  held?: ListedObjects,
   onService?: (service: unknown) => void,
 ): Promise<Desired> {
   if (request.paths.length > 0) return await loadFromFiles(request);
@@ -92,7 +92,7 @@ export async function loadDesiredIfAvailable(
   request: LoadRequest,
   without: string,
   onService?: (service: unknown) => void,
-  held?: DaemonObjects,
+  held?: ListedObjects,
 ): Promise<DesiredIfAvailable> {
   const { paths, daemon } = request;
   try {

@@ -8,10 +8,11 @@ import { openTables } from "../../kernel/netlink-tables.ts";
 import { type Nft, NftProgram } from "../../kernel/nft.ts";
 import { actualTables, readKernel } from "../../kernel/read-kernel.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
+import type { ListedObjects } from "../../kube/reflector/list-once.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { askDaemon } from "../../socket/daemon-client.ts";
-import { type DaemonObjects, rulesetOf } from "../../socket/daemon-protocol.ts";
+import { objectsOf, rulesetOf } from "../../socket/daemon-protocol.ts";
 import type { Desired } from "./desired.ts";
 import type { LoadRequest } from "./load-request.ts";
 
@@ -19,7 +20,7 @@ import type { LoadRequest } from "./load-request.ts";
 export interface LiveTables {
   readonly ruleset: Ruleset;
   /** The daemon's objects of the same moment; absent if no daemon was asked. */
-  readonly objects?: DaemonObjects;
+  readonly objects?: ListedObjects;
   /** Lines with the time of the tables, if they are not current. */
   readonly notices: readonly string[];
 }
@@ -43,7 +44,7 @@ export async function liveTables({
   if (ruleset === undefined) return { ruleset: await readKernelTables(options.nftPath), notices: [] };
   const age = found.at - found.listedAt;
   const notice = `note: kernel tables as of ${durationText(age / 1000)} ago, plus later changes; the daemon is too busy to list them again`;
-  return { ruleset, objects: found.objects, notices: age < REPORTED_AGE ? [] : [notice] };
+  return { ruleset, objects: objectsOf(found.objects), notices: age < REPORTED_AGE ? [] : [notice] };
 }
 
 /** Limits of nft when a command lists a table or set: milliseconds, and bytes of output. */

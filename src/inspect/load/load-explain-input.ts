@@ -8,13 +8,13 @@ import { interfaceLookup } from "../../kernel/routes.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { type UnservedServices, unservedAmong } from "../../kube/decode/ignored-service.ts";
 import { writtenServices } from "../../kube/files/read-files.ts";
+import type { ListedObjects } from "../../kube/reflector/list-once.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { CLIENTS_OF } from "../../ruleset/list-ids.ts";
 import { frontendsOf, listIdOf } from "../../ruleset/programmed-frontend.ts";
 import { AFFINITY } from "../../ruleset/sets.ts";
 import { askDaemon, type RunningDaemon } from "../../socket/daemon-client.ts";
-import type { DaemonObjects } from "../../socket/daemon-protocol.ts";
 import { type ExplainInput, hostOf, type LiveRules } from "../explain/explain-input.ts";
 import type { ExplainQuery } from "../explain/query.ts";
 import {
@@ -113,7 +113,7 @@ async function loadObjects(
   request: LoadRequest,
   query: ExplainQuery | undefined,
   rules: FollowedRules,
-  held: DaemonObjects | undefined,
+  held: ListedObjects | undefined,
 ): Promise<LoadedObjects> {
   if (request.paths.length > 0) {
     const desired = await loadFromFiles(request, { thorough: true });
@@ -133,7 +133,7 @@ async function objectsOfDaemon(
   daemon: RunningDaemon,
   isDispensable: boolean,
   query: ExplainQuery | undefined,
-  held: DaemonObjects | undefined,
+  held: ListedObjects | undefined,
 ): Promise<LoadedObjects> {
   const desired = isDispensable
     ? await loadDesiredIfAvailable(request, WITHOUT_OBJECTS, undefined, held)

@@ -7,7 +7,7 @@ import { apiDecoders, diagnosticsText } from "../../kube/decode/decoders.ts";
 import type { UnservedServices } from "../../kube/decode/ignored-service.ts";
 import { type ListedObjects, listOnce } from "../../kube/reflector/list-once.ts";
 import { askDaemon, type RunningDaemon } from "../../socket/daemon-client.ts";
-import type { DaemonObjects } from "../../socket/daemon-protocol.ts";
+import { objectsOf } from "../../socket/daemon-protocol.ts";
 import { type LoadRequest, type MissingNode, missingNode } from "./load-request.ts";
 
 /** The objects of a cluster, as one node needs them. */
@@ -90,9 +90,9 @@ function noDaemon(socket: string, cause: unknown): AppError {
  * Asks a daemon for its objects.
  * @throws AppError HOST if it has ended meanwhile, or gives no usable answer
  */
-export async function daemonObjects({ socket }: RunningDaemon): Promise<DaemonObjects> {
+export async function daemonObjects({ socket }: RunningDaemon): Promise<ListedObjects> {
   const objects = await askDaemon(socket, "objects");
-  if (objects !== undefined) return objects;
+  if (objects !== undefined) return objectsOf(objects);
   throw new AppError("HOST", `the daemon at ${socket} ended before it returned its objects`, {
     hint: "run the command again",
   });

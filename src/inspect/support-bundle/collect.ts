@@ -8,7 +8,6 @@ import { hostFiles } from "../../kernel/host.ts";
 import type { Nft } from "../../kernel/nft.ts";
 import { listTable } from "../../kernel/nft-listings.ts";
 import { hostVersions } from "../../kernel/versions.ts";
-import type { ListedObjects } from "../../kube/reflector/list-once.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import { askDaemon, localUrl, type RunningDaemon } from "../../socket/daemon-client.ts";
@@ -153,7 +152,7 @@ function jsonText(value: unknown): string {
 
 /** Returns the names of objects. */
 export function namesOf(
-  { services, endpointSlices, nodes, serviceCIDRs }: ListedObjects,
+  { services, endpointSlices, nodes, serviceCIDRs }: DaemonObjects,
   nodeName: string,
 ): NamesByKind {
   const qualified = services.map(({ name }) => name.split("/"));
