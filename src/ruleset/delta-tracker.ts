@@ -109,18 +109,22 @@ export class DeltaTracker {
     this.#table.chains.delete(name);
   }
 
-  putSet(spec: SetSpec, keys: readonly string[] = []): void {
+  /** Adds an empty set, unless it exists. */
+  putSet(spec: SetSpec): void {
     if (this.#table.sets.has(spec.name)) return;
     this.#touch("set", spec.name);
-    if (this.#isCommitted) this.#work += keys.length;
-    this.#table.sets.set(spec.name, { spec, elements: new Map(keys.map((key) => [key, ""])) });
+    this.#table.sets.set(spec.name, { spec, elements: new Map() });
   }
 
   /** Deletes a set that was added by {@link DeltaTracker.putSet}, if it exists. */
   deleteSet(name: string): void {
     const known = this.#table.sets.get(name);
     this.#touch("set", name);
-    if (known !== undefined && !this.#isNew("set", name)) this.#deletedSets.set(name, known);
+    if (known !== undefined && !this.#isNew("set", name) && !this.#deletedSets.has(name)) {
+      this.#deletedSets.set(name, known);
+      // The kernel still has them if the set returns before the next commit.
+      for (const [key, value] of known.elements) this.#remember(name, key, value, 0);
+    }
     this.#table.sets.delete(name);
   }
 

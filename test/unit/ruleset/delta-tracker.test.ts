@@ -98,8 +98,12 @@ describe("a delta tracker", () => {
     };
     const passing: SetSpec = { ...ranges, name: "source-ranges-2" };
     const tracker = committed();
-    tracker.putSet(ranges, ["10.0.0.0/8"]);
-    tracker.putSet(passing, ["10.0.0.0/8"]);
+    const put = (spec: SetSpec) => {
+      tracker.putSet(spec);
+      tracker.putElement(spec.name, "10.0.0.0/8", "");
+    };
+    put(ranges);
+    put(passing);
     tracker.deleteSet(passing.name);
     expect(tracker.pending()).toMatchObject({
       objects: [{ kind: "set", before: undefined, after: ranges }],
@@ -112,8 +116,30 @@ describe("a delta tracker", () => {
     expect([...(tracker.committedTable().sets.get(ranges.name)?.elements.keys() ?? [])]).toEqual([
       "10.0.0.0/8",
     ]);
-    tracker.putSet(ranges, ["10.0.0.0/8"]);
+    put(ranges);
     expect(tracker.pending()).toBeUndefined();
+  });
+
+  test("has the elements pending that a set lacks when it returns", () => {
+    const tracker = committed();
+    tracker.deleteSet(MAP.name);
+    tracker.putSet(MAP);
+    tracker.putElement(MAP.name, "10.96.0.9", "drop");
+    expect(tracker.pending()).toMatchObject({
+      objects: [],
+      elements: [
+        {
+          spec: MAP,
+          deleted: [{ key: "10.96.0.1", value: "drop" }],
+          added: [{ key: "10.96.0.9", value: "drop" }],
+        },
+      ],
+    });
+    const before = new Map([["10.96.0.1", "drop"]]);
+    expect(tracker.committedTable().sets.get(MAP.name)?.elements).toEqual(before);
+    tracker.deleteSet(MAP.name);
+    expect(tracker.pending()).toMatchObject({ objects: [{ kind: "set", before: MAP }], elements: [] });
+    expect(tracker.committedTable().sets.get(MAP.name)?.elements).toEqual(before);
   });
 
   test("refuses an element of a set that the table does not have", () => {
