@@ -7,4 +7,6 @@ export interface Logger {
   info(fields: LogFields, message: string): void;
   warn(fields: LogFields, message: string): void;
   error(fields: LogFields, message: string): void;
+  /** Whether lines for debugging are written. */
+  isLevelEnabled(level: "debug"): boolean;
 }

@@ -23,13 +23,20 @@ export class NamespaceLoggers {
 
   /** The logger for lines about an object of a namespace; "" for lines about the node. */
   of(namespace: string): Logger {
-    const at = (level: LimitedLevel) => (fields: LogFields, message: string) => {
-      const taken = this.#tokens[level].take(namespace);
-      if (taken === undefined) this.#logger.debug(fields, message);
-      else this.#logger[level]({ ...fields, ...limitFields(taken) }, message);
-    };
+    const at = (level: LimitedLevel) => (fields: LogFields, message: string) =>
+      this.line(level, namespace, () => [fields, message]);
     const debug = (fields: LogFields, message: string) => this.#logger.debug(fields, message);
-    return { debug, info: at("info"), warn: at("warn"), error: at("error") };
+    const isLevelEnabled = () => this.#logger.isLevelEnabled("debug");
+    return { debug, info: at("info"), warn: at("warn"), error: at("error"), isLevelEnabled };
+  }
+
+  /** Logs a line about an object of a namespace. @param make called only if the line is written */
+  line(level: LimitedLevel, namespace: string, make: () => readonly [LogFields, string]): void {
+    const taken = this.#tokens[level].take(namespace);
+    if (taken !== undefined) {
+      const [fields, message] = make();
+      this.#logger[level]({ ...fields, ...limitFields(taken) }, message);
+    } else if (this.#logger.isLevelEnabled("debug")) this.#logger.debug(...make());
   }
 }
 

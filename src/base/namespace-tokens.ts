@@ -37,8 +37,8 @@ export class NamespaceTokens {
 
   /**
    * Takes a token of a namespace.
-   * @returns the number of tokens left, and of the attempts before this one that got none; undefined if there
-   * was no token
+   * @returns how many tokens are left, and how many attempts failed since the last one that succeeded;
+   * undefined if there is no token
    */
   take(namespace: string): { readonly left: number; readonly missed: number } | undefined {
     const bucket = this.#bucketOf(namespace);

@@ -99,18 +99,22 @@ export class SyncLog implements SyncSubscriber {
     textOf: (port: QuarantinedService) => string,
   ): void {
     for (const port of ports)
-      this.#of(port.service)[level]({ servicePort: quarantinedText(port) }, textOf(port));
+      this.#line(level, port.service, () => [{ servicePort: quarantinedText(port) }, textOf(port)]);
   }
 
   #logConflicts({ begun, ended }: ConflictChanges): void {
     for (const [service, lost] of lostByService(begun))
-      this.#of(service).warn(conflictFields(service, lost), conflictText(lost));
+      this.#line("warn", service, () => [conflictFields(service, lost), conflictText(lost)]);
     for (const [service, lost] of lostByService(ended))
-      this.#of(service).info({ service, frontends: frontendsText(lost) }, "conflict ended");
+      this.#line("info", service, () => [{ service, frontends: frontendsText(lost) }, "conflict ended"]);
   }
 
-  #of(service: ServiceName): Logger {
-    return this.#loggers.of(namespaceOf(service));
+  #line(
+    level: "info" | "warn" | "error",
+    service: ServiceName,
+    make: () => readonly [LogFields, string],
+  ): void {
+    this.#loggers.line(level, namespaceOf(service), make);
   }
 }
 

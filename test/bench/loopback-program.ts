@@ -6,7 +6,13 @@ import { systemClock } from "../../src/kernel/system-clock.ts";
 import type { ServiceName } from "../../src/model/ids.ts";
 
 const [, , role, port] = process.argv;
-const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+const silent = {
+  debug: () => {},
+  info: () => {},
+  warn: () => {},
+  error: () => {},
+  isLevelEnabled: () => false,
+};
 
 if (role === "echo") {
   const server = createServer({ noDelay: true }, (socket) => socket.on("error", () => {}).pipe(socket));

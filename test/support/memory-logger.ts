@@ -16,5 +16,13 @@ export function memoryLogger(): MemoryLogger {
   const at = (level: LoggedLine["level"]) => (fields: LogFields, message: string) => {
     lines.push({ level, fields, message });
   };
-  return { lines, debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
+  const isLevelEnabled = () => true;
+  return {
+    lines,
+    debug: at("debug"),
+    info: at("info"),
+    warn: at("warn"),
+    error: at("error"),
+    isLevelEnabled,
+  };
 }

@@ -20,3 +20,12 @@ test("lines about the objects of a namespace are limited for each level, and the
   expect(shown()).toHaveLength(23);
   expect(shown()[22]?.fields).toEqual({ linesLeftOut: 80, limit: expect.any(String) });
 });
+
+test("a line that is not written is not made", () => {
+  const logger = { ...memoryLogger(), isLevelEnabled: () => false };
+  const loggers = new NamespaceLoggers(new ManualClock(), logger);
+  let made = 0;
+  for (let n = 0; n < 100; n++) loggers.line("error", "shop", () => [{ n: made++ }, "quarantined"]);
+  expect(made).toBe(20);
+  expect(logger.lines).toHaveLength(20);
+});
