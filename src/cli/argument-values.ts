@@ -53,8 +53,9 @@ export function unservedService(
   named: ServiceArgument | undefined,
   { state: { families }, cache }: Pick<Desired, "state" | "cache">,
 ): AppError | undefined {
-  const ports = Object.values(families).flatMap((family) => [...family.allServicePortRules()]);
-  if (named === undefined || ports.some(({ port }) => isNamed(port, named))) return undefined;
+  if (named === undefined) return undefined;
+  for (const family of Object.values(families))
+    for (const { port } of family.allServicePortRules()) if (isNamed(port, named)) return undefined;
   const { service, port } = named;
   const names = cache.serviceNames();
   const likely = names.includes(service) ? undefined : likelyService(service, names);

@@ -122,7 +122,7 @@ export function programName(name: string, pid: number): string {
   if (!LOADER.test(name)) return name;
   try {
     const read = (file: string) => readFileSync(`/proc/${pid}/${file}`, "utf8");
-    // In another namespace of processes, the number may be that of another one.
+    // The commit may come from another PID namespace, where this number means another process.
     if (read("comm").trim() === name) return loadedBy(read("cmdline").split("\0").slice(1)) ?? name;
   } catch {
     // The process has ended.

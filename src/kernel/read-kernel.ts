@@ -167,8 +167,8 @@ const MOST_ABSENT = 100;
 
 /**
  * Asks for elements that a dump lacks one by one: beside changes, it may miss others as well.
- * @returns whether the kernel has none of those that are still missing; false if too many are, or if it
- * cannot be asked for single ones
+ * @returns true if the kernel confirmed for each missing element that it is not there; false after
+ * {@link MOST_ABSENT} of them, and for intervals, about which it cannot be asked one by one
  */
 async function areMissing(
   reader: TableReader,

@@ -77,6 +77,11 @@ export class SliceEndpoints implements Iterable<SliceEndpoint> {
     return this.#read()[Symbol.iterator]();
   }
 
+  /** The names of the nodes of endpoints; may repeat them. */
+  get nodes(): readonly string[] {
+    return this.length === 0 ? [] : [valuesOf(this.nodeNames)].flat();
+  }
+
   /** The number of endpoints on a node; 0 if its name is empty. */
   countOn(nodeName: string): number {
     const text = this.nodeNames;
@@ -118,10 +123,9 @@ export class SliceEndpoints implements Iterable<SliceEndpoint> {
   }
 }
 
-/** `join` makes one flat string, where a template would keep its parts. */
 function linesOf(values: readonly string[]): string {
   const [first = ""] = values;
-  return values.every((value) => value === first) ? [first].join() : values.join("\n");
+  return values.every((value) => value === first) ? first : values.join("\n");
 }
 
 /** A value for each endpoint, or one for all. */

@@ -101,7 +101,7 @@ export class ObjectCache {
   /** Number of Nodes with endpoints, an estimate of the cluster's size. */
   countNodes(): number {
     const names = new Set<string>();
-    for (const { endpoints } of this.allSlices()) for (const { nodeName } of endpoints) names.add(nodeName);
+    for (const { endpoints } of this.allSlices()) for (const name of endpoints.nodes) names.add(name);
     names.delete("");
     return names.size;
   }

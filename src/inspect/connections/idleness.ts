@@ -37,9 +37,9 @@ export interface Idleness {
 
 /**
  * Computes how long a connection has been silent from the remaining time of its timeout, which every packet
- * restarts. Unacknowledged data have a shorter timeout of their own (nf_conntrack_proto_tcp.c). So an
- * established connection with less time left than that counts as waiting, although one that has been silent
- * for days may look the same.
+ * restarts. While data are unacknowledged, a shorter timeout applies (nf_conntrack_proto_tcp.c). So an
+ * established connection with less time left than this shorter timeout counts as unacknowledged. One that
+ * has been silent for days can look the same.
  * @returns undefined if the timeout is not known
  */
 export function idleness(

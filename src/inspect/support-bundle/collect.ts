@@ -146,7 +146,8 @@ async function tableText(family: Family, ruleset: Ruleset | undefined, nft: Nft)
   return table === undefined ? "no such table\n" : jsonText(rebuildTransaction({ [family]: table }));
 }
 
-function jsonText(value: unknown): string {
+/** A value as JSON that people can read. Ends with a line feed. */
+export function jsonText(value: unknown): string {
   return `${JSON.stringify(value, null, 1)}\n`;
 }
 

@@ -34,7 +34,6 @@ const TRIGGER_TIME_ANNOTATION = "endpoints.kubernetes.io/last-change-trigger-tim
  * kubectl commands.
  */
 const POD_NAME = /^[a-z0-9][a-z0-9.-]{0,252}$/;
-const NO_HINTS: readonly string[] = [];
 
 /** Shares equal lists of ports: most EndpointSlices have one of a few. */
 const portLists = new SharedValues<readonly SlicePort[]>();
@@ -153,7 +152,7 @@ function endpointOf(raw: RawEndpoint, address: string, namespace: string): Slice
 }
 
 function hintsOf(hints: Optional<readonly { readonly name?: Optional<string> }[]>): readonly string[] {
-  return hints?.length ? hints.map((hint) => hint.name ?? "") : NO_HINTS;
+  return (hints ?? []).map((hint) => hint.name ?? "");
 }
 
 function podOf({ targetRef }: RawEndpoint, namespace: string): string {

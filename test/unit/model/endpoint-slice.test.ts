@@ -26,6 +26,7 @@ test("endpoints kept as text are those that were given, in their order", () => {
       const kept = new SliceEndpoints(given);
       expect([...kept]).toEqual(given);
       expect(kept.length).toBe(given.length);
+      expect(new Set(kept.nodes)).toEqual(new Set(given.map(({ nodeName }) => nodeName)));
     }),
   );
 });
