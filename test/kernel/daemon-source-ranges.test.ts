@@ -95,11 +95,11 @@ test("while the source ranges of a Service change, no packet of an allowed clien
   );
   for (const { sent, answered } of counts.slice(0, 2)) {
     expect(answered).toBe(sent);
-    expect(sent).toBeGreaterThan(1000);
+    expect(sent).toBeGreaterThan(100);
   }
   for (const { sent, answered } of counts.slice(2)) {
     expect(answered).toBe(0);
-    expect(sent).toBeGreaterThan(1000);
+    expect(sent).toBeGreaterThan(100);
   }
 });
 
@@ -118,7 +118,7 @@ test("a forbidden client is never let in while Services with source ranges are c
   expect(await lab.kernelText()).not.toContain("source-range");
   for (const { sent, answered } of counts) {
     expect(answered).toBe(0);
-    expect(sent).toBeGreaterThan(1000);
+    expect(sent).toBeGreaterThan(100);
   }
 });
 

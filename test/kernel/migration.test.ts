@@ -327,7 +327,7 @@ describe("a node with chains for each setting of session affinity and each list 
     expect(served?.answered).toBe(served?.sent);
     expect(sticky?.answered).toBe(sticky?.sent);
     expect(refused?.answered).toBe(0);
-    for (const counts of [served, sticky, refused]) expect(counts?.sent).toBeGreaterThan(1000);
+    for (const counts of [served, sticky, refused]) expect(counts?.sent).toBeGreaterThan(100);
     expect((await listed()).filter(isOfOldLayout)).toEqual([]);
     expect(await lab.exec([process.execPath, bundle, "diff", ...from])).toMatchObject({ exitCode: 0 });
     expect(await stickyEndpoints()).toEqual(before);

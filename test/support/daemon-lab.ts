@@ -128,7 +128,9 @@ export class DaemonLab {
 
   /** Sends a GET request to a server of the daemon on the node. */
   async get(port: number, path: string, address = this.#link.there): Promise<HttpReply> {
+    // A kept connection may be closed by the daemon just as the next request is sent.
     const answer = await fetch(`http://${address}:${port}${path}`, {
+      headers: { connection: "close" },
       signal: AbortSignal.timeout(PATIENCE.timeout),
     });
     return { status: answer.status, headers: answer.headers, body: await answer.text() };
