@@ -13,7 +13,6 @@ import { createReadings, type Readings } from "./daemon-readings.ts";
 import { daemonServers, metricsRoutes } from "./daemon-servers.ts";
 import { daemonSocketRoutes } from "./daemon-socket.ts";
 import { Reports } from "./daemon-views.ts";
-import { DriftDetection } from "./drift-detection.ts";
 import { EventRecorder, NO_EVENTS } from "./events/event-recorder.ts";
 import { failedServerEvent, implausibleListEvent, nodeSubject, startingEvent } from "./events/events.ts";
 import { annotationEvents, syncEvents } from "./events/sync-events.ts";
@@ -76,15 +75,13 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const isFamilyServed = (family: Family) => isServed(reports.judge(), family);
   const services = hostServices(input, options, proxier, isFamilyServed, metrics, events);
   metrics.readFrom({ ...system, ...proxier, ...readings, ...reports, config: () => reports.config });
-  const upkeep = new Upkeep(input, options, proxier, services.addressesRead);
-  const onHostChange = () => upkeep.hostChanged();
-  const drift = new DriftDetection(input, options, proxier, onHostChange, (at) =>
+  const upkeep = new Upkeep(input, options, proxier, services.addressesRead, (at) =>
     reports.history.verified(at),
   );
   const heap = new HeapKeeper(clock, system.compactHeap);
   const subscribers = [
     ...reporters(input, proxier, reports, metrics.syncs(families), events),
-    ...drift.subscribers,
+    ...upkeep.subscribers,
     heap,
     ...(dryRun ? [] : services.subscribers),
     ...actors(input, proxier, readings),
@@ -101,7 +98,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
       config: () => configurationOf(current),
       startedAt: reports.startedAt,
     }),
-    socket: daemonSocketRoutes(input, proxier, drift.verifier, reports, readings.features),
+    socket: daemonSocketRoutes(input, proxier, upkeep.verifier, reports, readings.features),
   };
   const servers = daemonServers(current, routes, clock, logger, (server, error) =>
     events.record(failedServerEvent(nodeSubject(proxier.cache), server, messageOf(error))),
@@ -110,11 +107,10 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     events.record(startingEvent(nodeSubject(proxier.cache)));
     proxier.loop.start(subscribers);
     proxier.source.start();
-    for (const part of [upkeep, dryRun ? undefined : drift]) part?.start();
+    upkeep.start();
   };
   const end = async () => {
-    for (const part of [readings.affinity, ...readings.features, proxier.source, upkeep, drift])
-      part?.stop?.();
+    for (const part of [readings.affinity, ...readings.features, proxier.source, upkeep]) part?.stop?.();
     const ended = proxier.loop.stop();
     input.nft.stopReading();
     await ended;
@@ -132,7 +128,6 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
       current = next;
       proxier.runner.setInterval(syncInterval(next));
       upkeep.optionsChanged();
-      drift.periodChanged();
       proxier.loop.request();
     },
     configRead: (state) => {

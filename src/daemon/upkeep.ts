@@ -3,8 +3,12 @@ import { messageOf } from "../base/errors.ts";
 import { FailureLog } from "../base/failure-log.ts";
 import { PeriodicTask } from "../base/periodic-task.ts";
 import type { ProxyOptions } from "../config/options.ts";
+import { DriftRepair } from "../drift/drift-repair.ts";
+import { KernelEvents } from "../drift/kernel-events.ts";
+import { Verifier } from "../drift/verifier.ts";
 import { type CostlyTable, costlyTablesAdvice, costlyTableText } from "../kernel/others-sets.ts";
 import { QUARANTINE_RETRY } from "../sync/quarantine.ts";
+import type { SyncSubscriber } from "../sync/sync-report.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { Proxier } from "./proxier.ts";
 
@@ -15,10 +19,14 @@ const SETTLING = 200;
 const OTHERS_PERIOD = 600_000;
 
 /**
- * Reads the host's addresses when they changed. Runs periodic tasks: deletes stale chains, retries
- * quarantined Services, counts foreign sets.
+ * Keeps the rules right while no object changes. Follows the kernel's notifications: has changes by other
+ * programs repaired, and reads the host's addresses again. Runs periodic tasks: compares everything, deletes
+ * stale chains, retries quarantined Services, counts foreign sets.
  */
 export class Upkeep {
+  readonly verifier: Verifier;
+  readonly #events: KernelEvents;
+  readonly #repair: DriftRepair;
   readonly #input: DaemonInput;
   readonly #options: () => ProxyOptions;
   readonly #proxier: Proxier;
@@ -32,19 +40,30 @@ export class Upkeep {
   /**
    * @param options returns the current options
    * @param onAddresses called with all addresses of the host after they were read
+   * @param onVerified called with the time at which our tables were correct, milliseconds since 1970
    */
   constructor(
     input: DaemonInput,
     options: () => ProxyOptions,
     proxier: Proxier,
     onAddresses: (addresses: readonly string[]) => void,
+    onVerified: (at: number) => void,
   ) {
+    const { ownCommits, tables, logger, system } = input;
+    const { clock, listenToKernel: listen } = system;
+    const { loop, reconciler } = proxier;
+    const maxPeriodMs = () => options().fullResyncPeriodMs;
+    const events = new KernelEvents({ listen, ownCommits, clock, logger });
+    const verifier = new Verifier({ tables, events, clock, logger, reconciler, maxPeriodMs, onVerified });
+    this.verifier = verifier;
+    this.#events = events;
+    this.#repair = new DriftRepair({ clock, logger, loop, verifier, reconciler });
     this.#input = input;
     this.#options = options;
     this.#proxier = proxier;
     this.#onAddresses = onAddresses;
     this.#hostFailures = new FailureLog(
-      { logger: input.logger, clock: input.system.clock },
+      { logger, clock },
       "cannot read the addresses of this host, retrying",
       "the addresses of this host can be read again",
     );
@@ -55,17 +74,41 @@ export class Upkeep {
     return this.#costlyTables;
   }
 
+  /** Those to which syncs must be reported. */
+  get subscribers(): readonly SyncSubscriber[] {
+    return [this.verifier, this.#repair];
+  }
+
   start(): void {
     const syncPeriod = () => this.#options().syncPeriodMs;
     this.#every(syncPeriod, () => this.#maintain());
     this.#every(QUARANTINE_RETRY, async () => this.#proxier.loop.retryRefused());
     if (this.#input.dryRun) return;
     this.#every(OTHERS_PERIOD, () => this.#countOthers());
+    const repair = this.#repair;
+    this.#events.start({
+      onCommit: (commit) => void repair.committed(commit),
+      needsOwnElements: () => repair.needsOwnElements,
+      onHostChange: () => this.#hostChanged(),
+      onBegun: () => {
+        this.verifier.compareNow();
+        this.#hostChanged();
+      },
+    });
+    this.verifier.start({
+      onDifferences: (found) => repair.drifted({ kind: "differences", found }),
+      onUnreadable: (reason) => repair.drifted({ kind: "unreadable", reason }),
+    });
+    const comparisonPeriod = () => this.#options().fullResyncPeriodMs;
+    this.#every(comparisonPeriod, () => repair.compareAll("periodic"));
   }
 
   stop(): void {
     this.#hostTimer?.cancel();
     for (const task of this.#periodic) task.stop();
+    this.#events.stop();
+    this.verifier.stop();
+    this.#repair.stop();
   }
 
   /** Applies changed periods, and reads the host again. */
@@ -75,7 +118,7 @@ export class Upkeep {
   }
 
   /** Reads the host again soon. */
-  hostChanged(): void {
+  #hostChanged(): void {
     this.#hostTimer ??= this.#input.system.clock.after(SETTLING, () => {
       this.#hostTimer = undefined;
       void this.#readHost();

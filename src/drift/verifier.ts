@@ -2,15 +2,19 @@ import type { Clock } from "../base/clock.ts";
 import { FailureLog } from "../base/failure-log.ts";
 import type { Logger } from "../base/logger.ts";
 import { PeriodicTask } from "../base/periodic-task.ts";
+import { firstOf } from "../base/signals.ts";
 import { NftStoppedError } from "../kernel/nft-errors.ts";
-import type { ComparisonScope, KernelComparison } from "../kernel/read-kernel.ts";
-import type { TableDelta } from "../nft/delta.ts";
+import { type ComparisonScope, compareKernel, type KernelComparison } from "../kernel/read-kernel.ts";
+import type { TableReader } from "../kernel/table-reader.ts";
+import { type TableDelta, unexplained } from "../nft/delta.ts";
+import type { Reconciler } from "../sync/reconciler.ts";
 import type { SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
-import { type Compared, KernelComparer, type KernelComparerParts, TRIES } from "./kernel-comparer.ts";
 import type { KernelEvents } from "./kernel-events.ts";
 
 /** Parts of a {@link Verifier}. */
-export interface VerifierParts extends KernelComparerParts {
+export interface VerifierParts {
+  readonly tables: TableReader;
+  readonly reconciler: Pick<Reconciler, "state" | "unsent">;
   readonly clock: Clock;
   /** Tells whether another program changed our tables. */
   readonly events: Pick<KernelEvents, "isTrusted" | "isIntactSince">;
@@ -55,6 +59,24 @@ const UNKNOWN: KernelComparison = {
   isNftAtFault: true,
 };
 
+/** Maximum number of attempts of a comparison while syncs leave its result in doubt. */
+const TRIES = 3;
+
+/** The result of a comparison, without differences that our syncs explain. */
+interface Compared {
+  readonly comparison: KernelComparison;
+  /** Whether a sync failed or a full sync ran meanwhile, so that the result may be wrong. */
+  readonly inDoubt: boolean;
+}
+
+/** A running comparison. */
+interface Comparing {
+  /** The changes that our syncs made or had to send meanwhile. */
+  readonly own: Set<TableDelta>;
+  inDoubt: boolean;
+  readonly stop: AbortController;
+}
+
 /** A comparison that runs or is about to start. */
 interface SharedComparison {
   readonly result: Promise<TimedComparison | undefined>;
@@ -78,7 +100,7 @@ interface Known extends TimedComparison {
  */
 export class Verifier implements SyncSubscriber {
   readonly #parts: VerifierParts;
-  readonly #comparer: KernelComparer;
+  readonly #underWay = new Set<Comparing>();
   readonly #failures: FailureLog;
   #task: PeriodicTask | undefined;
   #isStopped = false;
@@ -92,7 +114,6 @@ export class Verifier implements SyncSubscriber {
 
   constructor(parts: VerifierParts) {
     this.#parts = parts;
-    this.#comparer = new KernelComparer(parts);
     this.#failures = new FailureLog(
       parts,
       "cannot read our tables to verify them, retrying",
@@ -111,16 +132,19 @@ export class Verifier implements SyncSubscriber {
     if (this.#task !== undefined && this.#last !== undefined) void this.#compare();
   }
 
-  /** Stops verifying. Nothing is reported after this. */
+  /** Ends running comparisons, which then find unreadable tables. Nothing is reported after this. */
   stop(): void {
     this.#isStopped = true;
     this.#task?.stop();
-    this.#comparer.stop();
+    for (const { stop } of this.#underWay) stop.abort(new NftStoppedError());
   }
 
   synced({ kind, endedAt, deltas }: Pick<SyncReport, "kind" | "endedAt" | "deltas">): void {
     const { clock, onVerified } = this.#parts;
-    this.#comparer.synced({ kind, deltas });
+    for (const comparing of this.#underWay) {
+      for (const own of [...deltas, ...this.#parts.reconciler.unsent]) comparing.own.add(own);
+      comparing.inDoubt ||= kind === "full";
+    }
     if (kind !== "full") return;
     const comparison: KernelComparison = { kind: "compared", differences: [] };
     this.#last = { at: clock.monotonic(), comparison, took: this.#last?.took ?? 0 };
@@ -128,15 +152,21 @@ export class Verifier implements SyncSubscriber {
   }
 
   failed(): void {
-    this.#comparer.failed();
+    for (const comparing of this.#underWay) comparing.inDoubt = true;
   }
 
   /**
    * Compares immediately, for a repair, without any callbacks.
-   * @returns as {@link KernelComparer.recheck}
+   * @returns undefined if our tables cannot be read or are not understood, or if syncs left the result in
+   * doubt three times
    */
-  recheck(scope: ComparisonScope): Promise<readonly TableDelta[] | undefined> {
-    return this.#comparer.recheck(scope);
+  async recheck(scope: ComparisonScope): Promise<readonly TableDelta[] | undefined> {
+    for (let tries = 0; tries < TRIES; tries++) {
+      const { comparison, inDoubt } = await this.#read(scope);
+      if (comparison.kind === "unreadable") return undefined;
+      if (!inDoubt) return comparison.differences;
+    }
+    return undefined;
   }
 
   /**
@@ -191,12 +221,30 @@ export class Verifier implements SyncSubscriber {
   async #lookNow(signal: AbortSignal): Promise<TimedComparison | undefined> {
     const { clock } = this.#parts;
     const at = clock.monotonic();
-    const compared = await this.#comparer.compare("everything", signal);
+    const compared = await this.#read("everything", signal);
     const finding = { at, comparison: compared.comparison };
     if (signal.aborted || this.#isStopped) return finding;
     if (compared.inDoubt && compared.comparison.kind === "compared") return undefined;
     this.#report(at, compared);
     return finding;
+  }
+
+  /**
+   * Compares while syncs continue, and ignores everything that they change meanwhile.
+   * @param signal ends the comparison
+   */
+  async #read(scope: ComparisonScope, signal?: AbortSignal): Promise<Compared> {
+    const { reconciler, tables } = this.#parts;
+    const stop = new AbortController();
+    const comparing: Comparing = { own: new Set(reconciler.unsent), inDoubt: false, stop };
+    this.#underWay.add(comparing);
+    if (this.#isStopped) stop.abort(new NftStoppedError());
+    const found = await compareKernel(tables, reconciler.state.ruleset, firstOf(stop.signal, signal), scope);
+    this.#underWay.delete(comparing);
+    const { own, inDoubt } = comparing;
+    if (found.kind === "unreadable") return { comparison: found, inDoubt };
+    const differences = unexplained(found.differences, [...own, ...reconciler.unsent]);
+    return { comparison: { kind: "compared", differences }, inDoubt };
   }
 
   #report(at: number, { comparison, inDoubt }: Compared): void {
