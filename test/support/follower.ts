@@ -1,7 +1,7 @@
 import type { HttpApiClient } from "../../src/kube/client/client.ts";
 import { Availability } from "../../src/kube/reflector/availability.ts";
 import { FirstState } from "../../src/kube/reflector/list.ts";
-import { DEFAULT_TIMINGS, Reflector } from "../../src/kube/reflector/reflector.ts";
+import { Reflector } from "../../src/kube/reflector/reflector.ts";
 import { resources } from "../../src/kube/reflector/resources.ts";
 import type { ResourceName, SourceHandler } from "../../src/kube/source.ts";
 import { ManualClock } from "./manual-clock.ts";
@@ -80,7 +80,6 @@ export class Follower {
       clock: this.clock,
       random: () => 0.5,
       logger: this.logger,
-      timings: DEFAULT_TIMINGS,
       availability: this.availability,
       firstState: new FirstState(),
       hasRules: options.hasRules ?? false,

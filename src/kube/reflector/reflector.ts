@@ -6,57 +6,54 @@ import { Deadline } from "../client/deadline.ts";
 import { metadataOf } from "../decode/metadata.ts";
 import { ObjectStore, type Staged } from "../object-store.ts";
 import type { ResourceName, SourceHandler, SourceState } from "../source.ts";
+import { SourceStatus } from "../source-status.ts";
 import type { Availability } from "./availability.ts";
 import { type FirstState, type ListOptions, listObjects } from "./list.ts";
-import { ReflectorLog } from "./reflector-log.ts";
 import { type Resource, withoutFieldSelector } from "./resources.ts";
-import { type BackoffLimits, DEFAULT_BACKOFF, NO_WAIT, RetryPacing, type Wait } from "./retry-pacing.ts";
-import { type WatchEvent, type WatchTimings, watchEvents } from "./watch.ts";
+import { NO_WAIT, RetryPacing, type Wait } from "./retry-pacing.ts";
+import { ANSWER_SILENCE, type WatchEvent, watchEvents } from "./watch.ts";
 
-/** Times of a reflector, in milliseconds unless noted. */
-export interface ReflectorTimings extends WatchTimings {
-  /** The watch's `timeoutSeconds` is drawn between these two, so that watches do not end in step. Seconds. */
-  readonly watchSeconds: readonly [number, number];
-  /** A watch that was open for this long succeeded: there is no back-off after it. */
-  readonly stableAfter: number;
-  /** The period of the checks whether a resource that is not served has become available. */
-  readonly absentRecheck: number;
-  /** Time for which an implausible list must be repeated before it is accepted. */
-  readonly doubt: number;
-  /** The longest pause between these repetitions. */
-  readonly doubtRecheck: number;
-  readonly backoff: BackoffLimits;
-}
+/**
+ * Shortest and longest `timeoutSeconds` of a watch. It is drawn, so that watches do not end in step. Seconds.
+ */
+const SHORTEST_WATCH = 300;
+const LONGEST_WATCH = 600;
 
-/** The timings of the daemon. */
-export const DEFAULT_TIMINGS: ReflectorTimings = {
-  answerSilence: 60_000,
-  watchSilence: 75_000,
-  watchSeconds: [300, 600],
-  watchGrace: 30_000,
-  stableAfter: 5_000,
-  absentRecheck: 600_000,
-  doubt: 60_000,
-  doubtRecheck: 15_000,
-  backoff: DEFAULT_BACKOFF,
-};
+/** A watch that was open for this long succeeded: there is no back-off after it. Milliseconds. */
+const STABLE_AFTER = 5_000;
 
-/** Options of a {@link Reflector}. */
-export interface ReflectorOptions<T> {
+/** Period of the checks whether a resource that is not served has become available. Milliseconds. */
+const ABSENT_RECHECK = 600_000;
+
+/**
+ * Time for which an implausible list must be repeated before it is accepted, and longest pause between these
+ * repetitions. Milliseconds.
+ */
+const DOUBT = 60_000;
+const DOUBT_RECHECK = 15_000;
+
+/** The API server that several reflectors follow, and how they do so. */
+export interface FollowedServer {
   readonly client: ApiClient;
-  readonly resource: Resource;
-  /** As in {@link ObjectStoreOptions}. */
-  readonly transform: (object: unknown) => T | undefined;
-  readonly handler: SourceHandler<T>;
   readonly clock: Clock;
   /** Returns numbers in [0, 1). */
   readonly random: () => number;
   readonly logger: Logger;
-  readonly timings: ReflectorTimings;
-  /** True if an earlier process left rules in the kernel: an empty first list is then implausible, too. */
-  readonly hasRules: boolean;
-  /** Called for the first of several implausible lists. */
-  readonly onImplausible: (resource: ResourceName) => void;
+  /**
+   * True if an earlier process left rules in the kernel: empty first lists are then not accepted immediately
+   * either.
+   */
+  readonly hasRules?: boolean;
+  /** Called for the first of several lists that are not accepted. */
+  readonly onImplausible?: (resource: ResourceName) => void;
+}
+
+/** Options of a {@link Reflector}. */
+export interface ReflectorOptions<T> extends FollowedServer {
+  readonly resource: Resource;
+  /** As in {@link ObjectStoreOptions}. */
+  readonly transform: (object: unknown) => T | undefined;
+  readonly handler: SourceHandler<T>;
   /** Shared by the reflectors of one API server, as is `firstState`. */
   readonly availability: Availability;
   readonly firstState: FirstState;
@@ -69,13 +66,15 @@ export interface ReflectorOptions<T> {
 export class Reflector<T> {
   readonly #options: ReflectorOptions<T>;
   readonly #store: ObjectStore<T>;
-  readonly #report: ReflectorLog;
+  readonly #status: SourceStatus;
   readonly #pacing: RetryPacing;
   /** The requested resource: that of the options, or one with fewer selectors. */
   #resource: Resource;
   /** The last resourceVersion that is known, "" for none. */
   #version = "";
   #isListDue = true;
+  /** The reason that was logged last, until it was logged that the resource is followed again; "" if none. */
+  #loggedReason = "";
   /** Whether no watch has begun since the last list. */
   #isFresh = false;
   /** Time of the first implausible list, by the monotonic clock; undefined after a plausible one. */
@@ -92,16 +91,10 @@ export class Reflector<T> {
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
     this.#resource = options.resource;
-    const { clock, random, timings, availability } = options;
-    this.#pacing = new RetryPacing(clock, random, timings.backoff, availability);
-    this.#report = new ReflectorLog(options.resource.name, clock, options.logger);
-    this.#store = new ObjectStore({
-      resource: options.resource.name,
-      transform: options.transform,
-      handler: options.handler,
-      status: this.#report.status,
-      logger: options.logger,
-    });
+    const { clock, random, availability } = options;
+    this.#pacing = new RetryPacing(clock, random, availability);
+    this.#status = new SourceStatus(clock);
+    this.#store = new ObjectStore({ ...options, resource: options.resource.name, status: this.#status });
   }
 
   /** Starts. Call it once. */
@@ -118,7 +111,7 @@ export class Reflector<T> {
   }
 
   state(): SourceState {
-    return this.#report.status.snapshot(this.#store.size);
+    return this.#status.snapshot(this.#store.size);
   }
 
   async #run(): Promise<void> {
@@ -145,14 +138,13 @@ export class Reflector<T> {
   }
 
   async #list(): Promise<void> {
-    const { clock, timings } = this.#options;
+    const { clock, logger } = this.#options;
     const staged: Staged<T> = new Map();
-    const now = () => clock.now();
     const options: ListOptions = {
       client: this.#client,
       deadline: () => this.#begin(),
-      silence: timings.answerSilence,
-      now,
+      silence: ANSWER_SILENCE,
+      now: () => clock.now(),
     };
     // A state that is at least as new as the known one comes from the server's cache.
     const state =
@@ -166,7 +158,8 @@ export class Reflector<T> {
     this.#version = version;
     this.#isListDue = false;
     this.#isFresh = true;
-    this.#report.listed(staged.size);
+    this.#status.listed();
+    logger.debug({ resource: this.#resource.name, objects: staged.size }, "listed");
     this.#store.replace(staged);
   }
 
@@ -175,8 +168,8 @@ export class Reflector<T> {
    * loss of all Services is an API server that answers from an empty database.
    */
   #checkPlausible(staged: Staged<T>): void {
-    const { clock, timings, resource, hasRules, onImplausible } = this.#options;
-    const isEmptyFirst = hasRules && !this.#report.status.synced && staged.size === 0;
+    const { clock, resource, hasRules = false, onImplausible } = this.#options;
+    const isEmptyFirst = hasRules && !this.#status.synced && staged.size === 0;
     const isDoubtful =
       resource.always !== undefined && (isEmptyFirst || this.#store.lacksAll(staged, resource.always));
     if (!isDoubtful) {
@@ -184,17 +177,16 @@ export class Reflector<T> {
       return;
     }
     const now = clock.monotonic();
-    if (this.#doubtfulSince === undefined) onImplausible(resource.name);
+    if (this.#doubtfulSince === undefined) onImplausible?.(resource.name);
     this.#doubtfulSince ??= now;
-    if (now - this.#doubtfulSince >= timings.doubt) return;
+    if (now - this.#doubtfulSince >= DOUBT) return;
     const reason = `the list has none of the known objects, not even ${resource.always}`;
     throw new ApiFailure("implausible", `${reason}; it is accepted if it is repeated for a minute`);
   }
 
   async #watch(version: string): Promise<Wait> {
-    const { clock, random, timings } = this.#options;
-    const [shortest, longest] = timings.watchSeconds;
-    const seconds = shortest + Math.floor(random() * (longest - shortest + 1));
+    const { clock, random } = this.#options;
+    const seconds = SHORTEST_WATCH + Math.floor(random() * (LONGEST_WATCH - SHORTEST_WATCH + 1));
     const newsBefore = this.#news;
     let openedAt = Number.POSITIVE_INFINITY;
     let stable = false;
@@ -205,30 +197,31 @@ export class Reflector<T> {
         {
           client: this.#client,
           deadline: this.#begin(),
-          timings,
           seconds,
           now: () => clock.now(),
           onOpen: () => {
             openedAt = clock.monotonic();
-            this.#report.open(this.#isFresh);
+            this.#status.followed();
+            // An older version may have expired, which only the first event of the watch shows.
+            if (this.#isFresh) this.#logFollowing();
             this.#isFresh = false;
           },
         },
         (event) => this.#take(event),
       );
     } finally {
-      stable = clock.monotonic() - openedAt >= timings.stableAfter;
+      stable = clock.monotonic() - openedAt >= STABLE_AFTER;
       if (stable) this.#pacing.reset();
     }
     if (stable) return NO_WAIT;
     const newsCame = this.#news > newsBefore;
-    if (!newsCame) this.#report.status.countError("short-watch");
+    if (!newsCame) this.#status.countError("short-watch");
     return this.#pacing.afterShortWatch(newsCame);
   }
 
   #take(event: WatchEvent): void {
     if (event.type === "ERROR") throw failureOfErrorEvent(event.object);
-    this.#report.following();
+    this.#logFollowing();
     const changed = this.#apply(event);
     const version = metadataOf(event.object).resourceVersion;
     const advanced = typeof version === "string" && version !== "" && version !== this.#version;
@@ -237,44 +230,72 @@ export class Reflector<T> {
   }
 
   #apply({ type, object }: Exclude<WatchEvent, { type: "ERROR" }>): boolean {
-    this.#report.status.countEvent(type.toLowerCase() as Lowercase<typeof type>);
+    this.#status.countEvent(type.toLowerCase() as Lowercase<typeof type>);
     if (type === "BOOKMARK") return false;
     return type === "DELETED" ? this.#store.remove(object) : this.#store.upsert(object);
   }
 
   #recover(failure: ApiFailure): Wait {
-    const { client, random, resource, timings } = this.#options;
+    const { client, random, resource, logger } = this.#options;
     if (failure.kind === "timeout") client.closeIdle();
     // A cluster that was restored from a backup has older versions.
     if (this.#isListDue && (failure.relist || failure.tooNew)) this.#version = "";
     if (failure.relist) this.#isListDue = true;
     // A server that has listed with the selector before rejects something else.
-    const isNew = failure.rejected && !this.#report.status.synced;
+    const isNew = failure.rejected && !this.#status.synced;
     const other = isNew ? withoutFieldSelector(this.#resource) : undefined;
     if (other !== undefined) {
       this.#resource = other;
-      this.#report.unselective(failure);
+      logger.info(
+        { resource: resource.name, reason: failure.message },
+        "this API server cannot select by that field (before Kubernetes 1.31); asking for all",
+      );
       return NO_WAIT;
     }
     if (failure.absent && resource.optional) {
       this.#acceptAbsence(failure);
-      return { kind: "time", milliseconds: timings.absentRecheck * (0.5 + random() / 2) };
+      return { kind: "time", milliseconds: ABSENT_RECHECK * (0.5 + random() / 2) };
     }
     // Authorization is checked before routing: an older cluster whose roles lack the resource answers 403,
     // not 404.
-    if (failure.kind === "forbidden" && resource.optional && !this.#report.status.synced)
+    if (failure.kind === "forbidden" && resource.optional && !this.#status.synced)
       this.#acceptAbsence(failure);
     const wait: Wait =
       failure.kind === "implausible"
-        ? { kind: "time", milliseconds: timings.doubtRecheck * (0.5 + random() / 2) }
+        ? { kind: "time", milliseconds: DOUBT_RECHECK * (0.5 + random() / 2) }
         : this.#pacing.afterFailure(failure, this.#wasAnswered);
-    this.#report.failure(failure, wait);
+    this.#logFailure(failure, wait);
+    this.#status.failed(failure.kind, failure.message);
     return wait;
   }
 
-  #acceptAbsence(failure: ApiFailure): void {
-    this.#report.absent(failure);
+  #acceptAbsence({ kind, message: reason }: ApiFailure): void {
+    const { resource, logger } = this.#options;
+    if (!this.#status.absent) {
+      const why = kind === "forbidden" ? "not allowed to these credentials" : "not served by this API server";
+      logger.info({ resource: resource.name, reason }, `${why}; continuing without it`);
+    }
+    this.#status.absentResource();
     this.#store.replace(new Map());
+  }
+
+  #logFollowing(): void {
+    if (this.#loggedReason === "") return;
+    this.#loggedReason = "";
+    this.#options.logger.info({ resource: this.#resource.name }, "following the API server again");
+  }
+
+  /**
+   * Logs a failure, and when the request is repeated. An outage is one warning: versions that have expired
+   * meanwhile belong to it.
+   */
+  #logFailure({ kind, message: reason }: ApiFailure, wait: Wait): void {
+    const waits = wait.kind === "time" ? { waitMs: Math.round(wait.milliseconds) } : {};
+    const fields = { resource: this.#resource.name, kind, reason, ...waits };
+    const isKnown = this.#loggedReason === reason || (this.#loggedReason !== "" && kind === "gone");
+    if (!isKnown) this.#loggedReason = reason;
+    const then = this.#status.synced ? "the last known objects stay in use" : "none are known yet";
+    this.#options.logger[isKnown ? "debug" : "warn"](fields, `cannot follow the API server; ${then}`);
   }
 
   /** Creates the deadline of a new request, which {@link stop} aborts. */

@@ -2,18 +2,15 @@ import type { Clock } from "../../base/clock.ts";
 import type { ApiFailure } from "../client/api-failure.ts";
 import type { Availability } from "./availability.ts";
 
-/** Limits of the waits after answered failures, in milliseconds. */
-export interface BackoffLimits {
-  /** The longest wait after the first failure; doubled for each further one. */
-  readonly base: number;
-  /** The longest wait, unless the server's Retry-After is longer. */
-  readonly cap: number;
-  /** The longest Retry-After that is honoured. */
-  readonly retryAfterCap: number;
-}
+/**
+ * Longest wait after the first answered failure, doubled for each further one, and longest wait of all,
+ * unless the server's Retry-After is longer: those of client-go's reflector. Milliseconds.
+ */
+const FIRST_WAIT = 800;
+const LONGEST_WAIT = 30_000;
 
-/** The limits of client-go's reflector, 800 ms to 30 s. */
-export const DEFAULT_BACKOFF: BackoffLimits = { base: 800, cap: 30_000, retryAfterCap: 300_000 };
+/** Longest Retry-After that is honoured, milliseconds. */
+const LONGEST_RETRY_AFTER = 300_000;
 
 /** The event that a reflector waits for before its next attempt. */
 export type Wait =
@@ -32,7 +29,6 @@ export const NO_WAIT: Wait = { kind: "time", milliseconds: 0 };
 export class RetryPacing {
   readonly #clock: Clock;
   readonly #random: () => number;
-  readonly #limits: BackoffLimits;
   readonly #availability: Availability;
   #failures = 0;
   /**
@@ -49,10 +45,9 @@ export class RetryPacing {
    * @param random returns numbers in [0, 1)
    * @param availability shared by the reflectors of one API server
    */
-  constructor(clock: Clock, random: () => number, limits: BackoffLimits, availability: Availability) {
+  constructor(clock: Clock, random: () => number, availability: Availability) {
     this.#clock = clock;
     this.#random = random;
-    this.#limits = limits;
     this.#availability = availability;
   }
 
@@ -94,10 +89,12 @@ export class RetryPacing {
    * to it.
    */
   #backOff(retryAfter: number): Wait {
-    const { base, cap, retryAfterCap } = this.#limits;
-    const ceiling = Math.min(cap, base * 2 ** Math.min(this.#failures, 30));
+    const ceiling = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** Math.min(this.#failures, 30));
     this.#failures += 1;
-    return { kind: "time", milliseconds: Math.min(retryAfter, retryAfterCap) + this.#random() * ceiling };
+    return {
+      kind: "time",
+      milliseconds: Math.min(retryAfter, LONGEST_RETRY_AFTER) + this.#random() * ceiling,
+    };
   }
 
   /** Waits, during an outage for this reflector's turn. {@link RetryPacing.stop} ends the wait. */

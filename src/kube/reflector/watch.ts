@@ -12,26 +12,25 @@ export type WatchEvent =
   /** `object` is a metav1.Status. */
   | { readonly type: "ERROR"; readonly object: unknown };
 
-/** Deadlines of a watch, in milliseconds. */
-export interface WatchTimings {
-  /**
-   * Time without data after which a list, or an unanswered watch, counts as hung. API servers time out after
-   * 60 s.
-   */
-  readonly answerSilence: number;
-  /**
-   * Time without data after which a watch counts as broken. API servers send a bookmark about every minute.
-   */
-  readonly watchSilence: number;
-  /** Time after `timeoutSeconds` at which the reflector closes a watch itself. */
-  readonly watchGrace: number;
-}
+/**
+ * Time without data after which a list, or an unanswered watch, counts as hung. API servers time out after 60
+ * s. Milliseconds.
+ */
+export const ANSWER_SILENCE = 60_000;
+
+/**
+ * Time without data after which a watch counts as broken. API servers send a bookmark about every minute.
+ * Milliseconds.
+ */
+const WATCH_SILENCE = 75_000;
+
+/** Time after `timeoutSeconds` at which we close a watch. Milliseconds. */
+const WATCH_GRACE = 30_000;
 
 /** Options of {@link watchEvents}. */
 export interface WatchOptions {
   readonly client: Pick<ApiClient, "request">;
   readonly deadline: Deadline;
-  readonly timings: WatchTimings;
   /** The `timeoutSeconds` after which the server is to close the watch. */
   readonly seconds: number;
   /** Returns milliseconds since 1970. */
@@ -52,9 +51,9 @@ export async function watchEvents(
   options: WatchOptions,
   take: (event: WatchEvent) => void,
 ): Promise<void> {
-  const { client, deadline, timings, seconds } = options;
-  deadline.receivesWithin(timings.answerSilence);
-  deadline.endsWithin(seconds * 1000 + timings.watchGrace);
+  const { client, deadline, seconds } = options;
+  deadline.receivesWithin(ANSWER_SILENCE);
+  deadline.endsWithin(seconds * 1000 + WATCH_GRACE);
   try {
     const answer = await client.request({
       method: "GET",
@@ -71,7 +70,7 @@ export async function watchEvents(
     if (answer.status !== 200)
       throw failureOfAnswer(answer.status, answer.headers, await readText(answer.body), options.now());
     options.onOpen();
-    await readEvents(answer.body, () => deadline.receivesWithin(timings.watchSilence), take);
+    await readEvents(answer.body, () => deadline.receivesWithin(WATCH_SILENCE), take);
   } catch (error) {
     throw deadline.explain(error);
   } finally {

@@ -6,7 +6,7 @@ import {
   parseRetryAfter,
 } from "../../../../src/kube/client/api-failure.ts";
 import { Availability } from "../../../../src/kube/reflector/availability.ts";
-import { DEFAULT_BACKOFF, RetryPacing, type Wait } from "../../../../src/kube/reflector/retry-pacing.ts";
+import { RetryPacing, type Wait } from "../../../../src/kube/reflector/retry-pacing.ts";
 import { LineSplitter } from "../../../../src/kube/reflector/watch.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 
@@ -15,7 +15,7 @@ const NOW = Date.UTC(2026, 10, 20, 12);
 const refused = (retryAfter = 0) => new ApiFailure("server", "refused", { retryAfter });
 const clock = new ManualClock();
 const pacing = (random: () => number) =>
-  new RetryPacing(clock, random, DEFAULT_BACKOFF, new Availability(clock, random, () => 0));
+  new RetryPacing(clock, random, new Availability(clock, random, () => 0));
 const milliseconds = (wait: Wait) => (wait.kind === "time" ? Math.round(wait.milliseconds) : -1);
 
 describe("back-off", () => {
