@@ -4,13 +4,7 @@ import type { Transaction } from "../nft/ast/json.ts";
 import { transactionText } from "../nft/transaction-text.ts";
 import { firstLine, NftRefusedError, NftStoppedError, nftFailure, ofTransaction } from "./nft-errors.ts";
 import { NFT_LIMITS, transactionLimits } from "./nft-limits.ts";
-import {
-  type ProcessLimits,
-  type ProcessResult,
-  type ProgramEnd,
-  type RunProcess,
-  runProcess,
-} from "./process.ts";
+import { type ProcessLimits, type ProcessResult, type RunProcess, runProcess } from "./process.ts";
 
 /**
  * Access to nftables through the program nft; the only way to change it. Knows how to call nft, not the
@@ -127,8 +121,10 @@ export class NftProgram implements Nft {
     const { limits, end } = this.#beginReading(signal);
     const result = await this.#execute(args, "", limits).finally(end);
     if (result.exitCode === 0) return result.stdout;
-    if (isMissing(result)) return undefined;
-    throw failedListing(args, result);
+    if (NO_SUCH_OBJECT.test(result.stderr)) return undefined;
+    throw new AppError("NFT_OUTPUT", `nft ${args.join(" ")} failed: ${firstLine(result.stderr)}`, {
+      evidence: { stderr: result.stderr.trim() },
+    });
   }
 
   async #send(
@@ -153,12 +149,6 @@ export class NftProgram implements Nft {
     return { bytes: text.length, durationMs: result.durationMs };
   }
 
-  /** Returns the program that starts nft and all of its arguments. */
-  #commandLine(args: readonly string[]): readonly [program: string, args: readonly string[]] {
-    const [program = this.path, ...rest] = [...this.#through, this.path];
-    return [program, [...rest, ...args]];
-  }
-
   /**
    * Returns the limits of a call that changes nothing, and a function to call at its end.
    * @throws NftStoppedError after {@link Nft.stopReading}; the reason of `own`
@@ -174,28 +164,13 @@ export class NftProgram implements Nft {
     };
   }
 
+  /** @throws the reason why it was killed, if it was; AppError, see {@link nftFailure} */
   async #execute(args: readonly string[], input: string, limits: ProcessLimits): Promise<ProcessResult> {
-    const [program, all] = this.#commandLine(args);
-    const result = await this.#run(program, all, input, limits);
-    this.#assertWorked(args, result, limits);
+    const [program = this.path, ...rest] = [...this.#through, this.path];
+    const result = await this.#run(program, [...rest, ...args], input, limits);
+    if (result.aborted) limits.signal?.throwIfAborted();
+    const failure = nftFailure(result, { program, command: [this.path, ...args].join(" "), limits });
+    if (failure !== undefined) throw failure;
     return result;
   }
-
-  /** @throws the reason why it was killed, if it was; AppError, see {@link nftFailure} */
-  #assertWorked(args: readonly string[], end: ProgramEnd, limits: ProcessLimits): void {
-    const [program] = this.#commandLine(args);
-    if (end.aborted) limits.signal?.throwIfAborted();
-    const failure = nftFailure(end, { program, command: [this.path, ...args].join(" "), limits });
-    if (failure !== undefined) throw failure;
-  }
-}
-
-function isMissing({ stderr }: ProgramEnd): boolean {
-  return NO_SUCH_OBJECT.test(stderr);
-}
-
-function failedListing(args: readonly string[], { stderr }: ProgramEnd): AppError {
-  return new AppError("NFT_OUTPUT", `nft ${args.join(" ")} failed: ${firstLine(stderr)}`, {
-    evidence: { stderr: stderr.trim() },
-  });
 }

@@ -107,25 +107,12 @@ export const runProcess: RunProcess = async (
 };
 
 /** A started program that waits for its input. */
-export interface StartedProcess {
-  /** Undefined when it could not be started. */
-  readonly pid: number | undefined;
-  /** Whether it has ended or could not be started. */
-  readonly hasEnded: boolean;
-  /** Whether it ended before it got all of its input, as far as {@link finish} knows. */
-  readonly lacksInput: boolean;
-  /**
-   * Writes all of its input and waits for its end. Call once; the duration is measured from here. @param
-   * timeoutMs time after which it is killed
-   */
-  finish(input: string, timeoutMs: number): Promise<ProcessResult>;
-  kill(): void;
-}
+export type StartedProcess = ReturnType<typeof startProcess>;
 
 /**
  * Starts a program that gets its input later. Until then it does not keep this process running. Never throws.
  */
-export function startProcess(path: string, args: readonly string[], maxOutputBytes: number): StartedProcess {
+export function startProcess(path: string, args: readonly string[], maxOutputBytes: number) {
   const child = execa(path, args, { ...PROGRAM_OPTIONS, maxBuffer: maxOutputBytes });
   endOnExit(child);
   const kill = (): void => void child.kill();
@@ -138,14 +125,21 @@ export function startProcess(path: string, args: readonly string[], maxOutputByt
   });
   if (child.pid !== undefined) for (const handle of handles) handle.unref();
   return {
+    /** Undefined when it could not be started. */
     pid: child.pid,
-    get lacksInput() {
+    /** Whether it ended before it got all of its input, as far as `finish` knows. */
+    get lacksInput(): boolean {
       return lacksInput || child.pid === undefined;
     },
-    get hasEnded() {
+    /** Whether it has ended or could not be started. */
+    get hasEnded(): boolean {
       return child.pid === undefined || child.exitCode !== null || child.signalCode !== null;
     },
-    async finish(input, timeoutMs) {
+    /**
+     * Writes all of its input and waits for its end. Call once; the duration is measured from here. @param
+     * timeoutMs time after which it is killed
+     */
+    async finish(input: string, timeoutMs: number): Promise<ProcessResult> {
       const startedAt = performance.now();
       if (child.pid !== undefined) for (const handle of handles) handle.ref();
       let timedOut = false;
