@@ -1,8 +1,14 @@
-import type { Clock } from "../base/clock.ts";
+import type { Clock, Timer } from "../base/clock.ts";
 import type { Logger } from "../base/logger.ts";
 import { APPLY, type Nft, NftProgram } from "./nft.ts";
 import { DAEMON_LIMITS, limitedRun } from "./nft-limits.ts";
-import { SpareProcess } from "./spare-process.ts";
+import {
+  type ProcessResult,
+  type RunProcess,
+  runProcess,
+  type StartedProcess,
+  startProcess,
+} from "./process.ts";
 
 /** nft for a process that applies transactions continuously. */
 export interface DaemonNft {
@@ -78,4 +84,90 @@ export class OwnCommits {
   claim(portId: number): boolean {
     return this.#pids.delete(portId);
   }
+}
+
+/** Maximum age of a waiting spare, milliseconds: the program may have been upgraded on disk. */
+const MAX_AGE = 60_000;
+
+/**
+ * Delay from an input to the start of the next spare, milliseconds. By then nft has usually committed, so
+ * that the start does not slow it down. nft ends later if it deleted something: closing its socket waits for
+ * an RCU grace period of the kernel, 10 to 30 ms (nft_rcv_nl_event in net/netfilter/nf_tables_api.c), and
+ * another change may arrive meanwhile.
+ */
+const START_DELAY = 3;
+
+/**
+ * Runs one command with a process that was started in advance and waits for its input, which saves the time
+ * to start it. Only for programs that do nothing before the end of their input, and nothing for empty input:
+ * the spare gets an empty input when it is no longer needed or when this process is killed. nft is such a
+ * program (test/kernel/spare-nft.test.ts).
+ *
+ * The first run starts its own process, as does one whose spare has ended, even if this is only noticed then,
+ * for example after the kernel killed it for lack of memory. The next spare starts during a run.
+ */
+export class SpareProcess {
+  readonly #path: string;
+  readonly #args: readonly string[];
+  readonly #maxOutputBytes: number;
+  readonly #clock: Clock;
+  #spare: StartedProcess | undefined;
+  /** Starts the next spare, or replaces the waiting one. */
+  #timer: Timer | undefined;
+  #stopped = false;
+
+  constructor(path: string, args: readonly string[], maxOutputBytes: number, clock: Clock) {
+    this.#path = path;
+    this.#args = args;
+    this.#maxOutputBytes = maxOutputBytes;
+    this.#clock = clock;
+  }
+
+  /** {@link RunProcess}. Runs other commands than that of the spare directly. */
+  readonly run: RunProcess = async (path, args, input, limits) => {
+    if (path !== this.#path || args.join("\0") !== this.#args.join("\0")) {
+      return await runProcess(path, args, input, limits);
+    }
+    const spare = this.#take();
+    const anew = () => runProcess(path, args, input, limits);
+    if (spare?.pid !== undefined) limits.onStart?.(spare.pid);
+    const finished = spare === undefined ? anew() : finish(spare, input, limits.timeoutMs, anew);
+    this.#timer = this.#clock.after(START_DELAY, () => this.#start());
+    return await finished;
+  };
+
+  /** Ends the spare and starts no other. */
+  stop(): void {
+    this.#stopped = true;
+    this.#take()?.kill();
+  }
+
+  /** Returns the spare if it still waits. */
+  #take(): StartedProcess | undefined {
+    this.#timer?.cancel();
+    const spare = this.#spare;
+    this.#spare = undefined;
+    return spare?.hasEnded === true ? undefined : spare;
+  }
+
+  #start(): void {
+    this.#take()?.kill();
+    if (this.#stopped) return;
+    this.#spare = startProcess(this.#path, this.#args, this.#maxOutputBytes);
+    this.#timer = this.#clock.after(MAX_AGE, () => this.#start());
+  }
+}
+
+/**
+ * Gives a spare its input, or starts another process if the spare ended before it had all of it. Such a spare
+ * did nothing, so nothing is done twice. One that was killed later may have done its work.
+ */
+async function finish(
+  spare: StartedProcess,
+  input: string,
+  timeoutMs: number,
+  anew: () => Promise<ProcessResult>,
+): Promise<ProcessResult> {
+  const result = await spare.finish(input, timeoutMs);
+  return spare.lacksInput && !result.timedOut && !result.tooMuchOutput ? await anew() : result;
 }

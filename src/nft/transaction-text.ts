@@ -1,7 +1,10 @@
+import type { ValidateFunction } from "ajv";
+import { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
+import { describeSchemaError } from "../base/schema-error.ts";
 import type { Command, Transaction } from "./ast/json.ts";
 import { TABLE_NAME } from "./ast/ruleset.ts";
-import { validateTransaction } from "./validate.ts";
+import { compileTransactionValidator } from "./transaction.validator.ts";
 
 /** A transaction as nft reads it. */
 export interface TransactionText {
@@ -63,4 +66,23 @@ function familyInTable(command: Command): Family | undefined {
   const [object = {}] = Object.values(command);
   const [changed] = Object.values(object) as { readonly family: Family; readonly table?: string }[];
   return changed?.table === TABLE_NAME ? changed.family : undefined;
+}
+
+let compiled: ValidateFunction | undefined;
+
+/**
+ * Validates a transaction against schemas/transaction.schema.json before it is sent.
+ * @throws AppError INVALID_TRANSACTION with the JSON path and the reason of the first error
+ */
+export function validateTransaction(transaction: Transaction): void {
+  compiled ??= compileTransactionValidator();
+  const validate = compiled;
+  if (validate(transaction)) return;
+  const [error] = validate.errors ?? [];
+  if (error === undefined) throw new Error("a validator that rejects a transaction must give an error");
+  const { path, reason } = describeSchemaError(error);
+  throw new AppError("INVALID_TRANSACTION", `the transaction breaks its schema: ${path || "it"} ${reason}`, {
+    hint: "this is a bug in nft-proxy, not in the objects: please report it with the objects",
+    evidence: { path, reason },
+  });
 }

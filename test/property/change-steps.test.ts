@@ -11,7 +11,7 @@ import type { Chain, ElementSet, Ruleset, Table } from "../../src/nft/ast/rulese
 import { diffRuleset, type TableDelta } from "../../src/nft/delta.ts";
 import { splitParts } from "../../src/nft/elements.ts";
 import { toTransaction } from "../../src/nft/transaction.ts";
-import { validateTransaction } from "../../src/nft/validate.ts";
+import { validateTransaction } from "../../src/nft/transaction-text.ts";
 import {
   applyPlan,
   transactionsOf,

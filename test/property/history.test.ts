@@ -7,7 +7,7 @@ import { deltaSize, diffRuleset, isEmptyDelta } from "../../src/nft/delta.ts";
 import { splitParts } from "../../src/nft/elements.ts";
 import type { ObjectChange } from "../../src/nft/table-objects.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
-import { validateTransaction } from "../../src/nft/validate.ts";
+import { validateTransaction } from "../../src/nft/transaction-text.ts";
 import { withoutChainDeletions } from "../../src/ruleset/apply-plan.ts";
 import type { Conflict } from "../../src/ruleset/family-state.ts";
 import { parseFrontendKey } from "../../src/ruleset/keys.ts";

@@ -9,7 +9,7 @@ import { canonicalRule } from "../../src/nft/canonical/canonical-rule.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";
 import { splitParts, verdictTarget } from "../../src/nft/elements.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
-import { validateTransaction } from "../../src/nft/validate.ts";
+import { validateTransaction } from "../../src/nft/transaction-text.ts";
 import { applyPlan, transactionsOf } from "../../src/ruleset/apply-plan.ts";
 import { kindOf } from "../../src/ruleset/frontend-kinds.ts";
 import { CLIENTS_OF, LIST_NAMES, listId, MEMBERSHIP, parseId } from "../../src/ruleset/list-ids.ts";

@@ -12,7 +12,7 @@ import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import type { FilesResult } from "../../kube/files/object-gatherer.ts";
 import type { ServicePortKey } from "../../model/ids.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
-import { validateTransaction } from "../../nft/validate.ts";
+import { validateTransaction } from "../../nft/transaction-text.ts";
 import type { FeatureBudgetParts } from "../../ruleset/node-context.ts";
 import { quarantinedServices } from "../../sync/quarantine-changes.ts";
 import { outputFormat } from "../argument-values.ts";

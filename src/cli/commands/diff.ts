@@ -3,8 +3,8 @@ import { alternatives, quoted } from "../../base/text.ts";
 import { type Comparison, compareObjects, compareWithKernel } from "../../inspect/diff/compare.ts";
 import type { LoadRequest } from "../../inspect/load/load-request.ts";
 import { compareWithKubeProxy } from "../../inspect/outcomes/compare-kube-proxy.ts";
-import { compareObjectOutcomes } from "../../inspect/outcomes/compare-objects.ts";
 import {
+  compareObjectOutcomes,
   isOfKind,
   OUTCOME_CHANGES,
   type OutcomeChange,

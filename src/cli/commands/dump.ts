@@ -17,7 +17,7 @@ import type { ObjectChange } from "../../nft/table-objects.ts";
 import { deltaText } from "../../nft/text/delta-text.ts";
 import { type Comments, tableText } from "../../nft/text/table-text.ts";
 import { rebuildTransaction, toTransaction } from "../../nft/transaction.ts";
-import { validateTransaction } from "../../nft/validate.ts";
+import { validateTransaction } from "../../nft/transaction-text.ts";
 import { type ElementOwners, elementOwners, type RulesetState } from "../../ruleset/ruleset-state.ts";
 import { outputFormat, serviceArgument, unservedService } from "../argument-values.ts";
 import { type Argv, isSet, oneOf, textArgument } from "../command.ts";

@@ -1,4 +1,4 @@
-import { createServer, type Server, type Socket } from "node:net";
+import { connect, createServer, type Server, type Socket } from "node:net";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf } from "../../base/errors.ts";
 import type { ByFamily, Family } from "../../base/family.ts";
@@ -13,7 +13,6 @@ import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { NO_ENDPOINTS } from "../../ruleset/sets.ts";
 import { listen, type OpenServer, type SocketAddress } from "../http/http-server.ts";
 import { RetryingServer, ServerSet } from "../http/retrying-server.ts";
-import { MOST_CONNECTIONS, type RelayTarget, relay } from "./relay.ts";
 
 /** Codes of system errors for a host without a route. */
 const NO_ROUTE: readonly string[] = ["ENETUNREACH", "EHOSTUNREACH", "EADDRNOTAVAIL"];
@@ -116,7 +115,7 @@ export class LoopbackProxy {
       return;
     }
     this.#clients.add(client);
-    const target: RelayTarget = { host: targets[nodePort.family], port: nodePort.port };
+    const target = { host: targets[nodePort.family], port: nodePort.port };
     const relayed = relay(client, target, (error) => {
       this.#reportUnreachable(nodePort, target, error);
       observer.refused(nodePort, "unreachable");
@@ -129,7 +128,7 @@ export class LoopbackProxy {
   }
 
   /** Warns only about a missing route, without which no loopback NodePort works. */
-  #reportUnreachable(nodePort: LoopbackNodePort, { host }: RelayTarget, error: Error): void {
+  #reportUnreachable(nodePort: LoopbackNodePort, { host }: SocketAddress, error: Error): void {
     const { logger } = this.#parts;
     const fields = { ...nodePort, error: messageOf(error) };
     if (!NO_ROUTE.includes(systemErrorCode(error)) || this.#hasNoRoute) {
@@ -176,4 +175,55 @@ export function wantedNodePorts(state: RulesetState, nodeContext: NodeContext): 
 /** Whether a NodePort has no endpoints, or by policy Local none on this node. */
 function isRefused(state: FamilyState | undefined, key: string): boolean {
   return state?.table.sets.get(NO_ENDPOINTS)?.elements.has(key) ?? false;
+}
+
+/** Maximum number of relayed connections. Each takes two sockets and up to 0.1 MB. */
+const MOST_CONNECTIONS = 4096;
+
+/** Maximum time until a target accepts. Milliseconds. */
+const CONNECT_TIMEOUT = 10_000;
+
+/** Time without data after which the kernel probes the other side. Milliseconds. */
+const KEEPALIVE_DELAY = 30_000;
+
+/**
+ * Relays an accepted connection to a target until both sides are closed. It passes on a half-close, a reset,
+ * and the backpressure of a slow reader. If the target cannot be reached, it resets the client, as an
+ * accepted connection can no longer be refused.
+ * @param client paused, with half-open allowed
+ * @param onRefused called if the target cannot be reached
+ * @returns resolves when both connections are closed; never rejects
+ */
+function relay(client: Socket, target: SocketAddress, onRefused: (error: Error) => void): Promise<void> {
+  const server = connect({ ...target, allowHalfOpen: true, noDelay: true, keepAlive: true });
+  server.setKeepAlive(true, KEEPALIVE_DELAY);
+  client.setKeepAlive(true, KEEPALIVE_DELAY);
+  client.setNoDelay(true);
+  server.setTimeout(CONNECT_TIMEOUT, () =>
+    server.destroy(new Error(`no answer within ${CONNECT_TIMEOUT / 1000} s`)),
+  );
+  let isConnected = false;
+  server.once("connect", () => {
+    isConnected = true;
+    server.setTimeout(0);
+    client.pipe(server);
+    server.pipe(client);
+  });
+  server.on("error", (error) => {
+    if (!isConnected) onRefused(error);
+    client.resetAndDestroy();
+  });
+  client.on("error", () => server.resetAndDestroy());
+  return Promise.all([closed(client, server), closed(server, client)]).then(() => undefined);
+}
+
+/** Resolves when a connection is closed. Then closes the other one, after its data are sent. */
+function closed(socket: Socket, other: Socket): Promise<void> {
+  return new Promise((resolve) => {
+    socket.once("close", (hadError) => {
+      if (hadError && !other.destroyed) other.resetAndDestroy();
+      else if (!other.destroyed && !other.writableEnded) other.end();
+      resolve();
+    });
+  });
 }

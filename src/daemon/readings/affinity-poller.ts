@@ -1,4 +1,5 @@
 import type { Clock, Timer } from "../../base/clock.ts";
+import { excessOver } from "../../base/equal-shares.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import { type ByFamily, FAMILIES, type Family } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
@@ -8,16 +9,16 @@ import type { Nft } from "../../kernel/nft.ts";
 import { NftRefusedError } from "../../kernel/nft-errors.ts";
 import type { TableReader } from "../../kernel/table-reader.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import type { SetSpec } from "../../nft/ast/ruleset.ts";
+import type { SetSpec, Table } from "../../nft/ast/ruleset.ts";
 import type { Element } from "../../nft/elements.ts";
 import { deletionTransaction } from "../../nft/transaction.ts";
-import { excessEntries } from "../../ruleset/affinity-share.ts";
 import type { FamilyState } from "../../ruleset/family-state.ts";
+import { parseId } from "../../ruleset/list-ids.ts";
+import type { RulesetPart } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { AFFINITY, AFFINITY_IDS } from "../../ruleset/sets.ts";
 import type { SyncLoop } from "../../sync/sync-loop.ts";
 import type { SyncSubscriber } from "../../sync/sync-report.ts";
-import { type CountedClients, readCountedClients, servicePortOf } from "./counted-clients.ts";
 
 /** Why entries were deleted: their service port is gone, or has the most entries of a nearly full map. */
 export type AffinityDeletion = "gone" | "crowded";
@@ -239,4 +240,61 @@ export class AffinityPoller implements SyncSubscriber {
     }
     return { deleted, isComplete };
   }
+}
+
+/** Fill of the affinity map at which entries are deleted, and fill after that. Fractions of its size. */
+const NEARLY_FULL = 0.9;
+const ENOUGH_ROOM = 0.8;
+
+/**
+ * Computes how many entries of each service port to delete from an affinity map that is nearly full. The
+ * ports with the most entries are cut to a common maximum, so that ports with fewer entries lose none.
+ * @param counts entries by service port, in any order
+ * @param size maximum number of entries of the map
+ * @returns an empty result if the map has room
+ */
+export function excessEntries<Port>(
+  counts: ReadonlyMap<Port, number>,
+  size: number,
+): ReadonlyMap<Port, number> {
+  let total = 0;
+  for (const count of counts.values()) total += count;
+  return total <= NEARLY_FULL * size ? new Map() : excessOver(counts, Math.floor(ENOUGH_ROOM * size));
+}
+
+/** The number of clients, by service port, in a set of a feature. */
+export interface CountedClients {
+  readonly family: Family;
+  readonly set: string;
+  /** What they are: `Clients with limited connections`. */
+  readonly what: string;
+  /** Maximum number of entries. */
+  readonly size: number;
+  readonly entries: number;
+}
+
+/** Counts the clients in the sets of features, and collects the ids of their service ports. */
+async function readCountedClients(
+  tables: Pick<TableReader, "elements">,
+  { family, sets }: Table,
+  features: readonly Pick<RulesetPart, "clientSets">[],
+): Promise<{ readonly clients: readonly CountedClients[]; readonly ids: ReadonlySet<number> }> {
+  const clients: CountedClients[] = [];
+  const ids = new Set<number>();
+  for (const [set, what] of features.flatMap(({ clientSets = {} }) => Object.entries(clientSets))) {
+    const spec = sets.get(set)?.spec;
+    if (spec === undefined) continue;
+    let entries = 0;
+    for await (const batch of tables.elements(family, spec)) {
+      entries += batch.length;
+      for (const { key } of batch) ids.add(servicePortOf(key));
+    }
+    clients.push({ family, set, what, size: spec.size ?? 0, entries });
+  }
+  return { clients, ids };
+}
+
+/** Returns the service port id of an entry; 0, which no service port has, for an unknown key. */
+function servicePortOf(key: string): number {
+  return parseId(Number.parseInt(key, 10))?.servicePort ?? 0;
 }

@@ -11,7 +11,7 @@ import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { DaemonProblem } from "../../socket/daemon-protocol.ts";
 import type { Quarantine } from "../../sync/quarantine-changes.ts";
 import type { HealthReport } from "../health/health.ts";
-import type { CountedClients } from "../readings/counted-clients.ts";
+import type { CountedClients } from "../readings/affinity-poller.ts";
 import type { SyncHistorySnapshot, TimelineMinute } from "./sync-history.ts";
 
 /** The state of a daemon at one moment, for the status page. Times are milliseconds since 1970. */

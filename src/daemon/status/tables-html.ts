@@ -38,7 +38,7 @@ function sourceWords({ failure, absent, synced }: SourceState): readonly [Tone, 
 }
 
 /**
- * Share of a limit from which it is marked: the daemon then deletes affinity entries, see affinity-share.ts.
+ * Share of a limit from which it is marked: the daemon then deletes affinity entries, see affinity-poller.ts.
  */
 const NEARLY_FULL = 0.9;
 

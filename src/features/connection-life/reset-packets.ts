@@ -2,7 +2,7 @@ import { durationWords } from "../../base/duration.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import { type ByFamily, FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { counted, listText } from "../../base/text.ts";
-import { cachedReading } from "../../kernel/cached-reading.ts";
+import { cachedReading } from "../../kernel/logged-reading.ts";
 import type { TableReader } from "../../kernel/table-reader.ts";
 import { readListing } from "../../nft/canonical/parse.ts";
 import { asList, asNumber, asObject } from "../../nft/canonical/shape.ts";

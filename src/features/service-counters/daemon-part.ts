@@ -1,5 +1,5 @@
 import { FailureLog } from "../../base/failure-log.ts";
-import { cachedReading } from "../../kernel/cached-reading.ts";
+import { cachedReading } from "../../kernel/logged-reading.ts";
 import type { DaemonPart, FeatureHost } from "../seam/daemon-part.ts";
 import {
   type ConnectionCounts,

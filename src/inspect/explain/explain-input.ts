@@ -1,4 +1,4 @@
-import type { AffinityEntry } from "../../kernel/affinity-entry.ts";
+import type { Family } from "../../base/family.ts";
 import type { OtherTables } from "../../kernel/other-tables.ts";
 import type { IgnoredService, LoadBalancersAddress } from "../../kube/decode/ignored-service.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
@@ -30,6 +30,18 @@ export interface ExplainInput {
   readonly daemon?: Pick<DaemonState, "features" | "ejected" | "now"> | undefined;
   /** The kernel's tables. If present, they are followed instead of the desired state. */
   readonly live?: LiveRules | undefined;
+}
+
+/** The affinity entry of one client, an element of a map that packets fill. */
+export interface AffinityEntry {
+  readonly family: Family;
+  readonly map: string;
+  /** The client and the id of the Service port's lists, as canonical text. */
+  readonly key: string;
+  /** The endpoint's id, a decimal number. */
+  readonly value: string;
+  /** The time until it expires, as text: `9m58s`. */
+  readonly expires: string;
 }
 
 /** The kernel's tables, and other facts of the kernel that `--live` uses. */

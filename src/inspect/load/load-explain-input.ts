@@ -1,21 +1,24 @@
+import { durationText } from "../../base/duration.ts";
+import type { Family } from "../../base/family.ts";
 import { FRONTEND_KINDS } from "../../features/frontends.ts";
 import { hostAddresses } from "../../kernel/addresses.ts";
-import { affinityEntry } from "../../kernel/affinity-entry.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { openTables } from "../../kernel/netlink-tables.ts";
 import { listOtherTables, otherTables } from "../../kernel/other-tables.ts";
 import { interfaceLookup } from "../../kernel/routes.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
+import type { TableReader } from "../../kernel/table-reader.ts";
 import { type UnservedServices, unservedAmong } from "../../kube/decode/ignored-service.ts";
 import { writtenServices } from "../../kube/files/read-files.ts";
 import type { ListedObjects } from "../../kube/reflector/list-once.ts";
 import { familyOf } from "../../model/ip.ts";
-import type { Ruleset } from "../../nft/ast/ruleset.ts";
+import type { Ruleset, SetSpec } from "../../nft/ast/ruleset.ts";
+import { joinParts } from "../../nft/elements.ts";
 import { CLIENTS_OF } from "../../ruleset/list-ids.ts";
 import { frontendsOf, listIdOf } from "../../ruleset/programmed-frontend.ts";
 import { AFFINITY } from "../../ruleset/sets.ts";
 import { askDaemon, type RunningDaemon } from "../../socket/daemon-client.ts";
-import { type ExplainInput, hostOf, type LiveRules } from "../explain/explain-input.ts";
+import { type AffinityEntry, type ExplainInput, hostOf, type LiveRules } from "../explain/explain-input.ts";
 import type { ExplainQuery } from "../explain/query.ts";
 import {
   type Desired,
@@ -161,4 +164,24 @@ async function objectsOfCluster(request: LoadRequest, isDispensable: boolean): P
     ? await loadDesiredIfAvailable(request, WITHOUT_OBJECTS, onService)
     : { ...(await loadDesired(request, undefined, onService)), objectsKnown: true };
   return { ...desired, unserved: unservedAmong(written) };
+}
+
+/**
+ * Looks up one client in an affinity map.
+ * @param id id of the Service port, combined with that of a list where clients have an entry for each list
+ * @returns undefined if there is no entry for the client, or no such map
+ * @throws AppError as {@link TableReader.element} does
+ */
+export async function affinityEntry(
+  tables: Pick<TableReader, "element">,
+  family: Family,
+  spec: SetSpec,
+  client: string,
+  id: number,
+): Promise<AffinityEntry | undefined> {
+  const key = joinParts(id, client);
+  const entry = await tables.element(family, spec, key);
+  if (entry === undefined) return undefined;
+  const expires = durationText(Math.floor((entry.expiresMs ?? 0) / 1000));
+  return { family, map: spec.name, key, value: entry.value, expires };
 }

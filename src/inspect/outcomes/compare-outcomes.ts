@@ -1,5 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
+import { splitPath } from "../../base/schema-error.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
+import type { FilesResult } from "../../kube/files/object-gatherer.ts";
 import type { Node } from "../../model/node.ts";
 import type { AnyTable } from "../../nft/ast/any-table.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "../../ruleset/node-context.ts";
@@ -7,6 +9,9 @@ import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { prepareTables } from "../../trace/evaluate.ts";
 import type { WeightedDestination } from "../../trace/outcome.ts";
 import type { Host } from "../../trace/packet.ts";
+import { hostOf } from "../explain/explain-input.ts";
+import { type DesiredFromFiles, loadFromFiles } from "../load/desired.ts";
+import type { LoadRequest } from "../load/load-request.ts";
 import { type Behaviour, behaviourOf } from "./behaviour.ts";
 import {
   type ComparedClient,
@@ -231,4 +236,48 @@ export const OUTCOME_CHANGES: readonly OutcomeChange[] = [
 /** Returns true if a difference is of one of the kinds; without kinds, if there is any difference. */
 export function isOfKind({ changes }: OutcomeDifference, kinds: readonly OutcomeChange[]): boolean {
   return kinds.length === 0 || changes.some((change) => kinds.includes(change));
+}
+
+/**
+ * Compares the outcomes of connections under the rules for two sets of files. Services without a cluster IP
+ * get placeholder addresses on both sides, which depend on their names alone.
+ * @param paths the files and directories of the new objects; the request has the old ones
+ * @throws AppError as {@link loadFromFiles} does
+ */
+export async function compareObjectOutcomes(
+  request: LoadRequest,
+  paths: readonly string[],
+): Promise<OutcomeReport> {
+  const read = { placeholders: true, thorough: true };
+  const before = await loadFromFiles(request, read);
+  const after = await loadFromFiles({ ...request, paths }, read);
+  const comparison = compareOutcomes(
+    sideOf(before),
+    sideOf(after),
+    before.nodeContext,
+    before.cache.node.podCIDRs,
+  );
+  const places = new Map([...placesOf(before.files), ...placesOf(after.files)]);
+  return {
+    ...comparison,
+    differences: comparison.differences.map((difference) => {
+      const service =
+        ownerName(after.state, difference.frontend) ?? ownerName(before.state, difference.frontend);
+      const place = places.get(service?.split(":")[0] ?? "");
+      return { ...difference, service, place };
+    }),
+    sides: ["old objects", "new objects"],
+    diagnostics: [...before.diagnostics, ...after.diagnostics],
+    notices: [...before.notices, ...after.notices],
+  };
+}
+
+function sideOf({ state, nodeContext }: DesiredFromFiles) {
+  return { tables: Object.values(state.ruleset), host: hostOf(nodeContext, []) };
+}
+
+function placesOf({ objects }: FilesResult): [string, ObjectPlace][] {
+  return objects.services.map(({ value, origin, document }) => {
+    return [value.name, { file: origin.file, line: document?.lineOf(splitPath(origin.path)) }];
+  });
 }

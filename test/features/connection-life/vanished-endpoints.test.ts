@@ -7,8 +7,7 @@ import {
   VANISHED_DELAY,
   VanishedEndpoints,
 } from "../../../src/features/connection-life/vanished-endpoints.ts";
-import { remainingTimes } from "../../../src/kernel/remaining-times.ts";
-import type { TableReader } from "../../../src/kernel/table-reader.ts";
+import { remainingTimes, type TableReader } from "../../../src/kernel/table-reader.ts";
 import type { EndpointSlice } from "../../../src/model/endpoint-slice.ts";
 import type { Transaction } from "../../../src/nft/ast/json.ts";
 import { deltaSize } from "../../../src/nft/delta.ts";

@@ -2,9 +2,11 @@ import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { createDaemon, type Daemon } from "../../../src/daemon/daemon.ts";
+import { jsonPieces } from "../../../src/daemon/daemon-socket.ts";
 import { initialState, RESOURCE_NAMES, type SourceHandlers } from "../../../src/kube/source.ts";
 import { DAEMON_PATHS, type DaemonAnswers } from "../../../src/socket/daemon-protocol.ts";
 import { service, slice } from "../../support/build.ts";
@@ -160,3 +162,39 @@ describe("the daemon socket", () => {
     expect(logger.lines.map(({ fields }) => fields.server)).not.toContain("daemon socket");
   });
 });
+
+describe("jsonPieces", () => {
+  test("yields the text of JSON.stringify, whatever the value", () => {
+    const small = fc.oneof(fc.jsonValue({ maxDepth: 2 }), fc.constant(undefined));
+    const list = fc.integer({ min: 0, max: 250 }).map(numbers);
+    const fields = fc.dictionary(fc.string(), fc.oneof(small, list), { maxKeys: 4 });
+    const mixed = fc.tuple(list, fields, list).map(([before, one, after]) => [...before, one, ...after]);
+    const value = fc.record({ a: small, b: fc.array(fc.oneof(list, fields, mixed), { maxLength: 4 }) });
+    fc.assert(
+      fc.property(value, (one) => {
+        expect([...jsonPieces(one)].join("")).toBe(JSON.stringify(one));
+      }),
+    );
+  });
+
+  test("writes other iterables as arrays", () => {
+    const pairs = new Map(numbers(150).map((number) => [number, "x"]));
+    const text = [...jsonPieces({ pairs, none: new Set() })].join("");
+    expect(JSON.parse(text)).toEqual({ pairs: [...pairs], none: [] });
+  });
+
+  test.each([
+    ["long arrays", { first: numbers(1000), second: "x" }],
+    ["a long array within one of several short ones", [[1], { deep: [numbers(1000)] }, [2]]],
+    ["long arrays among many items", [...numbers(150), { elements: numbers(1000) }, ...numbers(150)]],
+  ])("divides %s into pieces of at most 100 items", (_, value) => {
+    const pieces = [...jsonPieces(value)];
+    expect(JSON.parse(pieces.join(""))).toEqual(value);
+    expect(Math.max(...pieces.map((piece) => piece.split(",").length))).toBeLessThanOrEqual(102);
+    expect(pieces.length).toBeGreaterThan(9);
+  });
+});
+
+function numbers(count: number): number[] {
+  return Array.from({ length: count }, (_, index) => index);
+}

@@ -37,7 +37,7 @@ test("the code only connects to the daemon's socket, relayed NodePorts, this hos
   const requests = /extends \w+ProxyAgent\b|\bfetch\(|\brequest as \w+|createConnection\(|createSocket\(/;
   expect([...new Set([...filesWith(connects), ...filesWith(requests)])].sort()).toEqual([
     "daemon/daemon-socket.ts",
-    "daemon/loopback/relay.ts",
+    "daemon/loopback/loopback-proxy.ts",
     "features/passive-health-checks/probe.ts",
     "inspect/http-answer.ts",
     "kube/client/agents.ts",

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { jsonPieces } from "../../../src/base/json-pieces.ts";
+import { jsonPieces } from "../../../src/daemon/daemon-socket.ts";
 import { actualTables, compareKernel, readKernel } from "../../../src/kernel/read-kernel.ts";
 import type { TableReader } from "../../../src/kernel/table-reader.ts";
 import { creation, deltaSize, diffRuleset } from "../../../src/nft/delta.ts";

@@ -1,9 +1,10 @@
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { AffinityPoller } from "../../../../src/daemon/readings/affinity-poller.ts";
+import { AffinityPoller, excessEntries } from "../../../../src/daemon/readings/affinity-poller.ts";
 import type { ClientLimits } from "../../../../src/features/client-limits/limits.ts";
 import { NftRefusedError } from "../../../../src/kernel/nft-errors.ts";
 import type { Transaction } from "../../../../src/nft/ast/json.ts";
-import { validateTransaction } from "../../../../src/nft/validate.ts";
+import { validateTransaction } from "../../../../src/nft/transaction-text.ts";
 import { parseId } from "../../../../src/ruleset/list-ids.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import { cacheOf, service, slice, testNodeContext } from "../../../support/build.ts";
@@ -248,5 +249,41 @@ describe("AffinityPoller", () => {
     await watch.look();
     expect(logger.lines.at(-1)).toMatchObject({ level: "warn", fields: { error: "no memory" } });
     expect(watch.entries).toEqual({ ip: 3 });
+  });
+});
+
+describe("excessEntries", () => {
+  test.each<[string, Record<string, number>, Record<string, number>]>([
+    ["of a map that is 90 % full are none", { a: 80, b: 10 }, {}],
+    ["of a fuller one are those of the service port with the most", { a: 81, b: 10 }, { a: 11 }],
+    [
+      "are those of several that have as many as each other then",
+      { a: 50, b: 40, c: 5, d: 1 },
+      { a: 13, b: 3 },
+    ],
+    ["leave all as many where all have as many", { a: 50, b: 50 }, { a: 10, b: 10 }],
+  ])("%s", (_, counts, excess) => {
+    expect(Object.fromEntries(excessEntries(new Map(Object.entries(counts)), 100))).toEqual(excess);
+  });
+
+  test("make room, and none of them are of a service port with fewer than another one is left", () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.integer({ min: 1, max: 1000 }), { maxLength: 30 }),
+        fc.integer({ min: 1, max: 5000 }),
+        (given, size) => {
+          const counts = new Map(given.map((count, port) => [port, count]));
+          const excess = excessEntries(counts, size);
+          const left = given.map((count, port) => count - (excess.get(port) ?? 0));
+          const total = left.reduce((sum, count) => sum + count, 0);
+          if (excess.size === 0) expect(total).toBeLessThanOrEqual(0.9 * size);
+          else expect(total).toBeLessThanOrEqual(0.8 * size);
+          const least = Math.min(...[...excess.keys()].map((port) => left[port] ?? 0));
+          for (const [port, count] of left.entries())
+            if (!excess.has(port)) expect(count).toBeLessThanOrEqual(least + 1);
+          for (const count of left) expect(count).toBeGreaterThanOrEqual(0);
+        },
+      ),
+    );
   });
 });

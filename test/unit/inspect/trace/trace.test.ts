@@ -15,7 +15,7 @@ import {
 } from "../../../../src/inspect/trace/trace-rules.ts";
 import { removeStaleTraceTables } from "../../../../src/kernel/trace-tables.ts";
 import { ruleText } from "../../../../src/nft/text/rule-text.ts";
-import { validateTransaction } from "../../../../src/nft/validate.ts";
+import { validateTransaction } from "../../../../src/nft/transaction-text.ts";
 import { cacheOf, endpoint, named, port, renderAll, service, slice } from "../../../support/build.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 import { schemaErrors } from "../../../support/output-schema.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { affinityEntry } from "../../../src/kernel/affinity-entry.ts";
-import type { SetSpec } from "../../../src/nft/ast/ruleset.ts";
-import type { ListedElement } from "../../../src/nft/elements.ts";
+import { affinityEntry } from "../../../../src/inspect/load/load-explain-input.ts";
+import type { SetSpec } from "../../../../src/nft/ast/ruleset.ts";
+import type { ListedElement } from "../../../../src/nft/elements.ts";
 
 const CLIENT = "10.0.0.1";
 const ID = 0xc000_4000;

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { SpareProcess } from "../../../src/kernel/spare-process.ts";
+import { SpareProcess } from "../../../src/kernel/daemon-nft.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 
 const LIMITS = { timeoutMs: 10_000, maxOutputBytes: 1_000_000 };

@@ -3,7 +3,7 @@ import { Ajv } from "ajv";
 import { describe, expect, test } from "vitest";
 import type { AppError } from "../../../src/base/errors.ts";
 import type { Transaction } from "../../../src/nft/ast/json.ts";
-import { validateTransaction } from "../../../src/nft/validate.ts";
+import { validateTransaction } from "../../../src/nft/transaction-text.ts";
 
 const townText = readFileSync(new URL("../../fixtures/town/transaction.json", import.meta.url), "utf8");
 
