@@ -1,9 +1,12 @@
 import type { Clock } from "../../base/clock.ts";
-import type { ByFamily, Family } from "../../base/family.ts";
+import { type ByFamily, FAMILIES, type Family } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
 import { NamespaceLoggers } from "../../base/namespace-loggers.ts";
 import { namespaceOf, type ServiceName } from "../../model/ids.ts";
+import type { ObjectCache } from "../../model/object-cache.ts";
+import { hasFamily } from "../../model/service.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
+import type { SyncSubscriber } from "../../sync/sync-report.ts";
 import {
   ConnectionLimit,
   formatListenAddress,
@@ -131,4 +134,52 @@ export function serviceHealthAnswer(
   return jsonAnswer(JSON.stringify(body, null, "\t"), localEndpoints > 0 && proxyHealthy ? 200 : 503, {
     "X-Load-Balancing-Endpoint-Weight": String(localEndpoints),
   });
+}
+
+/** Counts the endpoints of a Service; undefined for one without a health check node port. */
+export function serviceHealthOf(cache: ObjectCache, name: ServiceName): ServiceHealth | undefined {
+  const service = cache.service(name);
+  if (service === undefined || service.healthCheckNodePort === 0) return undefined;
+  const families = FAMILIES.filter((family) => hasFamily(service, family));
+  const localEndpoints = Object.fromEntries(
+    families.map((family) => [family, countLocalEndpoints(cache, name, family)]),
+  );
+  return { port: service.healthCheckNodePort, localEndpoints };
+}
+
+/**
+ * Counts distinct ready addresses on this node in one family. Each family has its own count, as in
+ * kube-proxy.
+ */
+function countLocalEndpoints(cache: ObjectCache, name: ServiceName, family: Family): number {
+  const local = cache
+    .slices(name)
+    .filter((slice) => slice.family === family)
+    .flatMap((slice) => [...slice.endpoints])
+    .filter((endpoint) => endpoint.ready && endpoint.nodeName === cache.node.name);
+  return new Set(local.map(({ address }) => address)).size;
+}
+
+/** Updates the health check node ports after each sync that changed an answer or their addresses. */
+export function serviceHealthSubscriber(
+  cache: ObjectCache,
+  servers: Pick<ServiceHealthServers, "sync">,
+): SyncSubscriber {
+  const wanted = new Map<ServiceName, ServiceHealth>();
+  let known = "";
+  return {
+    synced({ rendered, nodeContext }) {
+      const addresses = healthCheckAddresses(nodeContext);
+      let isChanged = JSON.stringify(addresses) !== known;
+      known = JSON.stringify(addresses);
+      for (const name of rendered) {
+        const after = serviceHealthOf(cache, name);
+        if (JSON.stringify(wanted.get(name)) === JSON.stringify(after)) continue;
+        isChanged = true;
+        if (after === undefined) wanted.delete(name);
+        else wanted.set(name, after);
+      }
+      if (isChanged) void servers.sync(wanted, addresses);
+    },
+  };
 }
