@@ -23,7 +23,7 @@ import { hostServices } from "./host-subscribers.ts";
 import type { RetryingServer } from "./http/retrying-server.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import { waitForLock } from "./namespace-lock.ts";
-import { changeTimer, createProxier, type Proxier, syncInterval } from "./proxier.ts";
+import { changeTimer, createProxier, type Proxier } from "./proxier.ts";
 import { ServiceChangeLog } from "./service-change-log.ts";
 import { statusPage } from "./status/status-page.ts";
 import type { SyncHistory, SyncTimeline } from "./status/sync-history.ts";
@@ -126,7 +126,6 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     },
     setOptions: (next) => {
       current = next;
-      proxier.runner.setInterval(syncInterval(next));
       upkeep.optionsChanged();
       proxier.loop.request();
     },

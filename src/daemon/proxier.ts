@@ -4,7 +4,7 @@ import type { StatePart } from "../features/seam/state-part.ts";
 import { stateParts } from "../features/selection.ts";
 import type { ObjectSource, ResourceName } from "../kube/source.ts";
 import { ObjectCache } from "../model/object-cache.ts";
-import { BoundedFrequencyRunner, type SyncInterval } from "../sync/bounded-frequency-runner.ts";
+import { BoundedFrequencyRunner } from "../sync/bounded-frequency-runner.ts";
 import { ChangeTracker } from "../sync/change-tracker.ts";
 import { type HostView, NodeContextReader } from "../sync/node-context.ts";
 import { Reconciler } from "../sync/reconciler.ts";
@@ -27,10 +27,6 @@ export interface Proxier {
   readonly loop: SyncLoop;
 }
 
-/** First and longest pause before a failed sync is retried; the cause may be transient. Milliseconds. */
-const FIRST_RETRY = 500;
-const MAX_RETRY = 30_000;
-
 /**
  * Makes a proxier; nothing runs yet.
  * @param options returns the current options
@@ -45,7 +41,7 @@ export function createProxier(
 ): Proxier {
   const { clock } = system;
   const cache = new ObjectCache(nodeName, options());
-  const runner = new BoundedFrequencyRunner(clock, syncInterval(options()));
+  const runner = new BoundedFrequencyRunner(clock, () => options().minSyncPeriodMs);
   const awaitsPodCIDRs = initial.detectLocal.kind === "node-cidr";
   const onChange = () => runner.request();
   const tracker = new ChangeTracker({ cache, clock, logger, onChange, awaitsPodCIDRs });
@@ -57,15 +53,6 @@ export function createProxier(
   const reconciler = new Reconciler({ cache, nft, tables, parts, checksHealth: !dryRun });
   const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext });
   return { source, tracker, cache, runner, nodeContext, parts, reconciler, loop };
-}
-
-/** Returns the interval between syncs; adaptive if the options set none. */
-export function syncInterval({ minSyncPeriodMs }: ProxyOptions): SyncInterval {
-  return {
-    minPeriodMs: minSyncPeriodMs === 0 ? "adaptive" : minSyncPeriodMs,
-    firstRetryMs: FIRST_RETRY,
-    maxRetryMs: MAX_RETRY,
-  };
 }
 
 /**

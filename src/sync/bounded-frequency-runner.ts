@@ -1,19 +1,5 @@
 import { type Clock, type Timer, wallTime } from "../base/clock.ts";
 
-/** The pace of a {@link BoundedFrequencyRunner}. Milliseconds. */
-export interface SyncInterval {
-  /**
-   * Minimum time between the starts of two runs. `adaptive`: a pause after each run of four times the
-   * shortest of the last three durations, from 10 ms to 0.25 s, so that runs take about 20 % of the time. The
-   * shortest one, because a run may have waited for a processor. The first run renders everything and does
-   * not count.
-   */
-  readonly minPeriodMs: number | "adaptive";
-  /** After a failed run; doubled for each further failure, up to `maxRetryMs`. */
-  readonly firstRetryMs: number;
-  readonly maxRetryMs: number;
-}
-
 /**
  * Limits of the adaptive pause, milliseconds, and its length in durations of the run. With a longer pause, a
  * tenant with expensive changes delayed everybody by another second.
@@ -21,6 +7,10 @@ export interface SyncInterval {
 const MIN_PAUSE = 10;
 const MAX_PAUSE = 250;
 const PAUSE_FACTOR = 4;
+
+/** First and longest pause before a failed run is retried; the cause may be transient. Milliseconds. */
+const FIRST_RETRY = 500;
+const MAX_RETRY = 30_000;
 
 /** Number of successful runs of which the shortest counts as the cost of a run. */
 const JUDGED_RUNS = 3;
@@ -36,7 +26,7 @@ export type Run = () => Promise<boolean>;
 export class BoundedFrequencyRunner {
   readonly #clock: Clock;
   #run: Run | undefined;
-  #interval: SyncInterval;
+  readonly #minPeriodMs: () => number;
   /**
    * The next run. All times except that of the last request are on the monotonic clock: health depends on
    * them.
@@ -58,20 +48,21 @@ export class BoundedFrequencyRunner {
   #durations: readonly number[] = [];
   #hasSucceeded = false;
 
-  constructor(clock: Clock, interval: SyncInterval) {
+  /**
+   * @param minPeriodMs returns the minimum time between the starts of two runs, milliseconds. With 0, the
+   * pause after each run is four times the shortest of the last three durations, from 10 ms to 0.25 s, so
+   * that runs take about 20 % of the time. The shortest one, because a run may have waited for a processor.
+   * The first run renders everything and does not count.
+   */
+  constructor(clock: Clock, minPeriodMs: () => number) {
     this.#clock = clock;
-    this.#interval = interval;
+    this.#minPeriodMs = minPeriodMs;
   }
 
   /** Sets the work to do. Requests before this are kept. */
   start(run: Run): void {
     this.#run = run;
     if (this.#requestedAt !== undefined) this.#schedule(this.#clock.monotonic());
-  }
-
-  /** Takes effect with the next run. */
-  setInterval(interval: SyncInterval): void {
-    this.#interval = interval;
   }
 
   /**
@@ -131,7 +122,7 @@ export class BoundedFrequencyRunner {
     if (!succeeded) {
       this.#failures++;
       this.#requestedAt = requestedAt;
-      this.#schedule(endedAt + this.#retryDelay());
+      this.#schedule(endedAt + Math.min(MAX_RETRY, FIRST_RETRY * 2 ** (this.#failures - 1)));
       return;
     }
     this.#failures = 0;
@@ -143,13 +134,9 @@ export class BoundedFrequencyRunner {
   #nextStart(): number {
     if (this.#isUrgent) return this.#clock.monotonic();
     const { startedAt, endedAt } = this.#lastRun;
-    const { minPeriodMs } = this.#interval;
-    if (minPeriodMs !== "adaptive") return startedAt + minPeriodMs;
+    const minPeriodMs = this.#minPeriodMs();
+    if (minPeriodMs > 0) return startedAt + minPeriodMs;
     const shortest = this.#durations.length === 0 ? 0 : Math.min(...this.#durations);
     return endedAt + Math.min(MAX_PAUSE, Math.max(MIN_PAUSE, PAUSE_FACTOR * shortest));
-  }
-
-  #retryDelay(): number {
-    return Math.min(this.#interval.maxRetryMs, this.#interval.firstRetryMs * 2 ** (this.#failures - 1));
   }
 }

@@ -15,8 +15,6 @@ import { FakeNft } from "../../support/fake-nft.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 
-const INTERVAL = { minPeriodMs: 1000, firstRetryMs: 500, maxRetryMs: 4000 };
-
 function setUp() {
   const fake = new FakeNft();
   const clock = new ManualClock(100_000);
@@ -31,7 +29,7 @@ function setUp() {
     apiServers: () => [],
     readHost: async () => view,
   });
-  const runner = new BoundedFrequencyRunner(clock, INTERVAL);
+  const runner = new BoundedFrequencyRunner(clock, () => 1000);
   const tracker = new ChangeTracker({
     cache,
     clock,
