@@ -21,29 +21,22 @@ export function createReadings(
   metrics: Metrics,
   events: EventRecorder,
 ): Readings {
+  const { nodeName, tables, nft, system, logger, dryRun } = input;
+  const { cache, loop, reconciler } = proxier;
   return {
-    affinity: affinityPoller(input, proxier, metrics, events),
-    features: input.dryRun ? [] : daemonParts(input, proxier, metrics, events),
+    affinity: new AffinityPoller({
+      clock: system.clock,
+      logger,
+      tables,
+      nft,
+      loop,
+      state: () => reconciler.state,
+      onDeleted: (reason, entries) => metrics.observe("affinityDeleted", { reason, entries }),
+      onCrowded: ({ service, name }) =>
+        events.record(affinityCrowdedEvent(serviceSubject(cache, service.name), name, nodeName)),
+    }),
+    features: dryRun ? [] : daemonParts(input, proxier, metrics, events),
   };
-}
-
-function affinityPoller(
-  { nodeName, tables, nft, system, logger }: DaemonInput,
-  { cache, loop, reconciler }: Proxier,
-  metrics: Metrics,
-  events: EventRecorder,
-): AffinityPoller {
-  return new AffinityPoller({
-    clock: system.clock,
-    logger,
-    tables,
-    nft,
-    loop,
-    state: () => reconciler.state,
-    onDeleted: (reason, entries) => metrics.observe("affinityDeleted", { reason, entries }),
-    onCrowded: ({ service, name }) =>
-      events.record(affinityCrowdedEvent(serviceSubject(cache, service.name), name, nodeName)),
-  });
 }
 
 /** Makes what enabled features do, and their metrics. */

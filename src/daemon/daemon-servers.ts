@@ -13,13 +13,6 @@ import {
 } from "./http/http-server.ts";
 import { RetryingServer } from "./http/retrying-server.ts";
 
-/** The routes of the daemon's servers. */
-export interface DaemonRoutes {
-  readonly healthz: Routes;
-  readonly metrics: Routes;
-  readonly socket: Routes;
-}
-
 /**
  * Makes the servers for health checks, for metrics and debugging, and for the other commands. They do not
  * listen yet.
@@ -27,7 +20,7 @@ export interface DaemonRoutes {
  */
 export function daemonServers(
   { healthzBindAddress, metricsBindAddress, daemonSocket, bindAddressHardFail: hardFail }: ProxyOptions,
-  { healthz, metrics, socket }: DaemonRoutes,
+  { healthz, metrics, socket }: Readonly<Record<"healthz" | "metrics" | "socket", Routes>>,
   clock: Clock,
   logger: Logger,
   onFailure: (server: "healthz" | "metrics", error: unknown) => void,

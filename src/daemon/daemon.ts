@@ -9,10 +9,9 @@ import type { BoundedFrequencyRunner } from "../sync/bounded-frequency-runner.ts
 import type { Reconciler } from "../sync/reconciler.ts";
 import type { SyncSubscriber } from "../sync/sync-report.ts";
 import type { DaemonInput } from "./daemon-input.ts";
-import { createReadings, type Readings } from "./daemon-readings.ts";
+import { createReadings } from "./daemon-readings.ts";
 import { daemonServers, metricsRoutes } from "./daemon-servers.ts";
 import { daemonSocketRoutes } from "./daemon-socket.ts";
-import { Reports } from "./daemon-views.ts";
 import { EventRecorder, NO_EVENTS } from "./events/event-recorder.ts";
 import { failedServerEvent, implausibleListEvent, nodeSubject, startingEvent } from "./events/events.ts";
 import { annotationEvents, syncEvents } from "./events/sync-events.ts";
@@ -23,7 +22,8 @@ import { hostServices } from "./host-subscribers.ts";
 import type { RetryingServer } from "./http/retrying-server.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import { waitForLock } from "./namespace-lock.ts";
-import { changeTimer, createProxier, type Proxier } from "./proxier.ts";
+import { changeTimer, createProxier } from "./proxier.ts";
+import { Reports } from "./reports.ts";
 import { ServiceChangeLog } from "./service-change-log.ts";
 import { statusPage } from "./status/status-page.ts";
 import type { SyncHistory, SyncTimeline } from "./status/sync-history.ts";
@@ -68,7 +68,13 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const metrics = new Metrics();
   metrics.observe("started", { version: input.version, ...input.hostVersions });
   input.objects.observeRequests((outcome) => metrics.observe("apiRequest", outcome));
-  const events = eventRecorder(input, metrics);
+  const events = new EventRecorder({
+    sink: dryRun ? NO_EVENTS : input.objects.eventSink,
+    clock,
+    logger,
+    instance: input.nodeName,
+    onDropped: () => metrics.observe("eventDropped", undefined),
+  });
   const proxier = createProxier(input, options, host, (name) => events.record(implausibleListEvent(name)));
   const readings = createReadings(input, proxier, metrics, events);
   const reports = new Reports(input, options, families, proxier, readings);
@@ -79,12 +85,23 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     reports.history.verified(at),
   );
   const heap = new HeapKeeper(clock, system.compactHeap);
-  const subscribers = [
-    ...reporters(input, proxier, reports, metrics.syncs(families), events),
+  const { cache } = proxier;
+  const subscribers: readonly SyncSubscriber[] = [
+    // Before the history, which ends the time before the first sync.
+    reports.timeline,
+    reports.history,
+    metrics.syncs(families),
+    new SyncLog(logger, clock),
+    new ServiceChangeLog(cache, clock, logger),
+    syncEvents(cache, events),
+    annotationEvents(cache, events),
     ...upkeep.subscribers,
     heap,
+    // These change the kernel after a sync, or request that.
     ...(dryRun ? [] : services.subscribers),
-    ...actors(input, proxier, readings),
+    ...readings.features.map((feature): SyncSubscriber => ({ synced: (sync) => feature.synced?.(sync) })),
+    ...(dryRun ? [] : [readings.affinity]),
+    changeTimer(proxier.parts, clock, () => proxier.loop.request()),
   ];
   const routes = {
     healthz: healthRoutes(reports, clock, (path, status) =>
@@ -101,16 +118,16 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     socket: daemonSocketRoutes(input, proxier, upkeep.verifier, reports, readings.features),
   };
   const servers = daemonServers(current, routes, clock, logger, (server, error) =>
-    events.record(failedServerEvent(nodeSubject(proxier.cache), server, messageOf(error))),
+    events.record(failedServerEvent(nodeSubject(cache), server, messageOf(error))),
   );
   const begin = () => {
-    events.record(startingEvent(nodeSubject(proxier.cache)));
+    events.record(startingEvent(nodeSubject(cache)));
     proxier.loop.start(subscribers);
     proxier.source.start();
     upkeep.start();
   };
   const end = async () => {
-    for (const part of [readings.affinity, ...readings.features, proxier.source, upkeep]) part?.stop?.();
+    for (const part of [readings.affinity, ...readings.features, proxier.source, upkeep]) part.stop?.();
     const ended = proxier.loop.stop();
     input.nft.stopReading();
     await ended;
@@ -146,55 +163,6 @@ function warnWithoutClusterCIDR({ detectLocal, clusterCIDRs }: ProxyOptions, log
     { hint },
     "detectLocalMode is ClusterCIDR, but clusterCIDR is not set: traffic of pods is not recognised",
   );
-}
-
-function eventRecorder(
-  { nodeName, system, logger, objects, dryRun }: DaemonInput,
-  metrics: Metrics,
-): EventRecorder {
-  return new EventRecorder({
-    sink: dryRun ? NO_EVENTS : objects.eventSink,
-    clock: system.clock,
-    logger,
-    instance: nodeName,
-    onDropped: () => metrics.observe("eventDropped", undefined),
-  });
-}
-
-/**
- * Subscribers that report syncs and change nothing. The timeline is before the history, because the latter
- * ends the time before the first sync.
- */
-function reporters(
-  { system, logger }: DaemonInput,
-  { cache }: Proxier,
-  { timeline, history }: Reports,
-  metrics: SyncSubscriber,
-  events: EventRecorder,
-): readonly SyncSubscriber[] {
-  const { clock } = system;
-  return [
-    timeline,
-    history,
-    metrics,
-    new SyncLog(logger, clock),
-    new ServiceChangeLog(cache, clock, logger),
-    syncEvents(cache, events),
-    annotationEvents(cache, events),
-  ];
-}
-
-/** Subscribers that change the kernel after a sync, or request that. */
-function actors(
-  { system: { clock }, dryRun }: DaemonInput,
-  { parts, loop }: Proxier,
-  { affinity, features }: Readings,
-): readonly SyncSubscriber[] {
-  return [
-    ...features.map((feature): SyncSubscriber => ({ synced: (sync) => feature.synced?.(sync) })),
-    ...(dryRun ? [] : [affinity]),
-    changeTimer(parts, clock, () => loop.request()),
-  ];
 }
 
 /**

@@ -17,29 +17,9 @@ import type { DaemonInput } from "./daemon-input.ts";
 import type { EventRecorder } from "./events/event-recorder.ts";
 import { failedHealthPortEvent, failedLoopbackEvent, serviceSubject } from "./events/events.ts";
 import { ServiceHealthServers, serviceHealthSubscriber } from "./health/service-health.ts";
-import type { HostSystem } from "./host-system.ts";
 import { LoopbackProxy, wantedNodePorts } from "./loopback/loopback-proxy.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { Proxier } from "./proxier.ts";
-
-/** Makes the cleaner of stale UDP flows, with metrics. */
-function staleFlowCleaner(
-  frontends: UdpFrontends,
-  { nodeContext }: Proxier,
-  metrics: Metrics,
-  { clock, flows }: HostSystem,
-  logger: Logger,
-): StaleFlowCleaner {
-  return new StaleFlowCleaner({
-    table: flows,
-    frontends,
-    localAddresses: () => nodeContext.host.local,
-    nodePortHosts: () => nodePortHosts(nodeContext.current(), nodeContext.host.addresses),
-    clock,
-    logger,
-    onCleaned: (report) => metrics.observe("flowsCleaned", report),
-  });
-}
 
 /**
  * Reserves the NodePorts, because an outgoing connection with such a local port would get no answers.
@@ -90,18 +70,9 @@ function reservedPorts(
   };
 }
 
-/** The changes of the host besides rules, and the ports of Services that the daemon listens on. */
-export interface HostServices {
-  /** To be subscribed to syncs. */
-  readonly subscribers: readonly SyncSubscriber[];
-  /** To be called with all addresses of the host after they were read. */
-  readonly addressesRead: (addresses: readonly string[]) => void;
-  /** Closes the ports. Never rejects. */
-  close(): Promise<unknown>;
-}
-
 /**
- * Makes health check node ports, NodePorts on loopback, reserved ports, and the cleaner of stale UDP flows.
+ * Makes the changes of the host besides rules, and what listens on ports of Services: health check node
+ * ports, NodePorts on loopback, reserved ports, and the cleaner of stale UDP flows.
  * @param options returns the current options
  * @param isServed whether a family can take new connections
  */
@@ -112,10 +83,10 @@ export function hostServices(
   isServed: (family: Family) => boolean,
   metrics: Metrics,
   events: EventRecorder,
-): HostServices {
+) {
   const { system, logger, nodeName } = input;
   const { clock } = system;
-  const { cache, reconciler, parts } = proxier;
+  const { cache, reconciler, nodeContext, parts } = proxier;
   const state = () => reconciler.state;
   const health = new ServiceHealthServers({
     isProxyHealthy: isServed,
@@ -134,15 +105,26 @@ export function hostServices(
       return (service, endpoint) => areEnded.some((isEnded) => isEnded(service, endpoint));
     },
   });
-  const cleaner = staleFlowCleaner(frontends, proxier, metrics, system, logger);
+  const cleaner = new StaleFlowCleaner({
+    table: system.flows,
+    frontends,
+    localAddresses: () => nodeContext.host.local,
+    nodePortHosts: () => nodePortHosts(nodeContext.current(), nodeContext.host.addresses),
+    clock,
+    logger,
+    onCleaned: (report) => metrics.observe("flowsCleaned", report),
+  });
   return {
+    /** To be subscribed to syncs. */
     subscribers: [
       serviceHealthSubscriber(cache, health),
       staleFlowSubscriber(frontends, cleaner, ends, () => clock.monotonic()),
       loopbackNodePorts(loopback, state),
       reservedPorts(state, () => options().reserveNodePorts, system.reservedPorts, clock, logger),
     ],
+    /** To be called with all addresses of the host after they were read. */
     addressesRead: addressSubscriber(cleaner),
+    /** Closes the ports. Never rejects. */
     close: () => Promise.all([health.close(), loopback.close()]),
   };
 }

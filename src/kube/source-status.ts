@@ -60,10 +60,6 @@ export class SourceStatus {
     return this.#state.absent;
   }
 
-  get failure(): string {
-    return this.#state.failure;
-  }
-
   /**
    * Returns the state. Its times are correct relative to now, even if the wall clock was set since.
    * @param objects the number of valid objects that the source holds
