@@ -4,9 +4,6 @@ import type { Logger } from "../base/logger.ts";
 import { configurationOf } from "../config/configuration.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import type { ConfigState } from "../config/reload.ts";
-import type { ObjectCache } from "../model/object-cache.ts";
-import type { BoundedFrequencyRunner } from "../sync/bounded-frequency-runner.ts";
-import type { Reconciler } from "../sync/reconciler.ts";
 import type { SyncSubscriber } from "../sync/sync-report.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import { createReadings } from "./daemon-readings.ts";
@@ -22,22 +19,17 @@ import { hostServices } from "./host-subscribers.ts";
 import type { RetryingServer } from "./http/retrying-server.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import { waitForLock } from "./namespace-lock.ts";
-import { changeTimer, createProxier } from "./proxier.ts";
+import { changeTimer, createProxier, type Proxier } from "./proxier.ts";
 import { Reports } from "./reports.ts";
 import { ServiceChangeLog } from "./service-change-log.ts";
 import { statusPage } from "./status/status-page.ts";
-import type { SyncHistory, SyncTimeline } from "./status/sync-history.ts";
 import { SyncLog } from "./sync-log.ts";
 import { Upkeep } from "./upkeep.ts";
 
 /** A service proxy. Tests look at its parts. */
-export interface Daemon {
-  readonly cache: ObjectCache;
-  readonly runner: BoundedFrequencyRunner;
-  readonly reconciler: Reconciler;
-  readonly health: HealthTracker;
-  readonly history: SyncHistory;
-  readonly timeline: SyncTimeline;
+export interface Daemon
+  extends Pick<Proxier, "cache" | "runner" | "reconciler">,
+    Pick<Reports, "health" | "history" | "timeline"> {
   /** The current options. */
   readonly options: ProxyOptions;
   /** Applies options that are safe to change while running (see config/reload.ts). */

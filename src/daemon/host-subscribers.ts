@@ -147,7 +147,7 @@ function loopbackProxy(
         const subject = serviceSubject(cache, service);
         events.record(failedLoopbackEvent(subject, port, cache.node.name, messageOf(error)));
       },
-      refused: (_, reason) => metrics.observe("loopbackRefused", { reason }),
+      refused: (reason) => metrics.observe("loopbackRefused", { reason }),
     },
   });
 }

@@ -9,7 +9,7 @@ import { type ServerAddress, ServerAddresses } from "../kube/client/server-addre
 import type { DecodeOptions } from "../kube/decode/decode.ts";
 import { apiDecoders, diagnosticsText } from "../kube/decode/decoders.ts";
 import type { UnservedServices } from "../kube/decode/ignored-service.ts";
-import { fileSource } from "../kube/files/file-source.ts";
+import { FileSource } from "../kube/files/file-source.ts";
 import { unservedInFiles } from "../kube/files/read-files.ts";
 import { ObjectProblemLog } from "../kube/object-problem-log.ts";
 import { clusterSource } from "../kube/reflector/cluster-source.ts";
@@ -118,7 +118,7 @@ export function fileOrigin(
   return {
     makeSource: (given) => {
       const handlers = watchForNode(given, nodeName, async () => [], logger);
-      return fileSource({ paths, handlers, clock: systemClock, logger, decoding });
+      return new FileSource({ paths, handlers, clock: systemClock, logger, decoding });
     },
     eventSink: NO_EVENTS,
     unservedServices: () => unservedInFiles(paths),

@@ -62,7 +62,8 @@ export class FamilyState {
   #nodePortsRevision = 0;
   readonly #shared: SharedObjects;
   readonly #lists: EndpointLists;
-  readonly #sourceRanges: SourceRangeLists;
+  /** The lists of source ranges; those that no frontend uses wait to be deleted. */
+  readonly sourceRanges: SourceRangeLists;
   /** The elements of features for frontends. */
   readonly #ofFeatures: readonly FrontendElements[];
   /** The kinds of frontends, in the order in which rules look them up. */
@@ -83,8 +84,8 @@ export class FamilyState {
     this.#shared = new SharedObjects(this.#tracker);
     this.kinds = kindsIn(context);
     this.#lists = new EndpointLists(this.#tracker, this.#shared, ids, this.kinds);
-    this.#sourceRanges = new SourceRangeLists(this.#tracker);
-    const numberOf = (id: string) => this.#sourceRanges.numberOf(id);
+    this.sourceRanges = new SourceRangeLists(this.#tracker);
+    const numberOf = (id: string) => this.sourceRanges.numberOf(id);
     this.#ofFeatures = context.features.flatMap(
       ({ frontendElements }) => frontendElements?.({ table: this.#tracker, numberOf }) ?? [],
     );
@@ -172,7 +173,7 @@ export class FamilyState {
     for (const port of deletedPorts) this.#setExplicitPort(port, false);
     for (const [part, users] of this.#users) {
       // A set that is deleted keeps its elements in the kernel for a while: it has to be empty by then.
-      const isUsed = part === "sourceRanges" && !this.#sourceRanges.isEmpty;
+      const isUsed = part === "sourceRanges" && !this.sourceRanges.isEmpty;
       this.#declare(part, isUsed || users.size > 0);
     }
     return pieces.length > 0;
@@ -309,27 +310,17 @@ export class FamilyState {
     return this.#tracker.committedTable();
   }
 
-  /** As {@link SourceRangeLists.stale}. */
-  get staleSourceRanges(): number {
-    return this.#sourceRanges.stale;
-  }
-
-  /** As {@link SourceRangeLists.deleteStale}. */
-  deleteStaleSourceRanges(): void {
-    this.#sourceRanges.deleteStale();
-  }
-
   /** Does {@link SourceRangeLists.prepare} for the source ranges of a service port, if it has any. */
   prepareSourceRanges({ frontends }: ServicePortRules, most: number): boolean {
     const guard = frontends.find((frontend) => frontend.guard !== undefined)?.guard;
     if (guard === undefined) return true;
     this.#declare("sourceRanges", true);
-    return this.#sourceRanges.prepare(guard, most);
+    return this.sourceRanges.prepare(guard, most);
   }
 
   /** The number of the source ranges of a frontend, as in elements; undefined for none. */
   sourceRangeListOf({ guard }: FrontendRules): string | undefined {
-    return guard && this.#sourceRanges.numberOf(guard.id);
+    return guard && this.sourceRanges.numberOf(guard.id);
   }
 
   /**
@@ -351,7 +342,7 @@ export class FamilyState {
     for (const key of this.#lists.adoptIds(actual, frontends)) {
       for (const frontend of frontends.get(key) ?? []) this.#putListOf(frontend);
     }
-    if (!this.#sourceRanges.adopt(actual)) return;
+    if (!this.sourceRanges.adopt(actual)) return;
     for (const [frontend, rules] of this.#candidates.owners)
       this.#putSourceRangeList(frontendOf(rules, frontend));
     for (const { rules } of this.#intervals?.pieces() ?? []) this.#putSourceRangeList(rules);
@@ -383,7 +374,7 @@ export class FamilyState {
   committed(): void {
     this.#tracker.committed();
     this.ids.committed();
-    this.#sourceRanges.committed();
+    this.sourceRanges.committed();
     this.#before.clear();
   }
 
@@ -433,7 +424,7 @@ export class FamilyState {
     const [from, to] = [before?.rules, after?.rules];
     const key = (to ?? from)?.key ?? "";
     const kind = kindOf(key, this.kinds);
-    const guard = to?.guard && this.#sourceRanges.add(to.guard);
+    const guard = to?.guard && this.sourceRanges.add(to.guard);
     this.#tracker.setElement(NO_ENDPOINTS, key, to?.refusal && REFUSALS[to.refusal]);
     if (guard !== undefined || from?.guard !== undefined)
       this.#tracker.setElement(kind.sourceRangeLists, key, guard);
@@ -444,7 +435,7 @@ export class FamilyState {
     if (before !== undefined && from?.way !== undefined) this.#lists.remove(before.port.key, from.way, kind);
     if (kind === PORTS)
       for (const elements of this.#ofFeatures) elements.replace(from && clientsOf(from), to && clientsOf(to));
-    if (from?.guard !== undefined) this.#sourceRanges.remove(from.guard);
+    if (from?.guard !== undefined) this.sourceRanges.remove(from.guard);
   }
 
   #putList(key: string, id: number): void {

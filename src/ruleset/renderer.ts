@@ -82,7 +82,7 @@ export class Renderer {
     for (const context of nodeContext) this.state.families[context.family]?.setContext(context);
     const names = this.#names();
     for (const name of names) this.#wait(name, 0);
-    yield* this.#rendering(names, excluded, Number.POSITIVE_INFINITY);
+    yield* this.updating(names, excluded);
   }
 
   /**
@@ -98,7 +98,23 @@ export class Renderer {
     excluded = NONE,
     most = Number.POSITIVE_INFINITY,
   ): Generator<undefined> {
-    yield* this.#rendering([...dirty].sort(), excluded, most);
+    const { budgets } = this.state;
+    this.state.deleteStaleSourceRanges();
+    this.#looks = 0;
+    for (const name of [...dirty].sort()) {
+      const before = budgets.elementsOf(name);
+      const [service, slices] = [this.#cache.service(name), this.#cache.slices(name)];
+      const names = budgets.count(name, service, slices, this.#nodeContext);
+      this.#wait(name, Math.max(before, this.#sizeOf(name)), names);
+      yield;
+    }
+    for (const name of budgets.decide(this.#nodeContext)) this.#wait(name, this.#sizeOf(name));
+    this.#rendered = new Set();
+    yield* most === Number.POSITIVE_INFINITY ? this.#renderAll(excluded) : this.#renderSome(excluded, most);
+    if (budgets.short !== this.#short)
+      for (const name of budgets.short.keys()) this.#setExcess(name, this.#overOf(name));
+    this.#short = budgets.short;
+    this.#cutIntervals();
   }
 
   /** Does {@link Renderer.updating} in one step. */
@@ -120,26 +136,6 @@ export class Renderer {
   /** The changed Services without complete rules, in the order that they wait. */
   get waiting(): ReadonlySet<ServiceName> {
     return new Set(this.#waiting.keys());
-  }
-
-  *#rendering(dirty: readonly ServiceName[], excluded: Excluded, most: number): Generator<undefined> {
-    const { budgets } = this.state;
-    this.state.deleteStaleSourceRanges();
-    this.#looks = 0;
-    for (const name of dirty) {
-      const before = budgets.elementsOf(name);
-      const [service, slices] = [this.#cache.service(name), this.#cache.slices(name)];
-      const names = budgets.count(name, service, slices, this.#nodeContext);
-      this.#wait(name, Math.max(before, this.#sizeOf(name)), names);
-      yield;
-    }
-    for (const name of budgets.decide(this.#nodeContext)) this.#wait(name, this.#sizeOf(name));
-    this.#rendered = new Set();
-    yield* most === Number.POSITIVE_INFINITY ? this.#renderAll(excluded) : this.#renderSome(excluded, most);
-    if (budgets.short !== this.#short)
-      for (const name of budgets.short.keys()) this.#setExcess(name, this.#overOf(name));
-    this.#short = budgets.short;
-    this.#cutIntervals();
   }
 
   /** The elements of a Service, with those of its source ranges. */

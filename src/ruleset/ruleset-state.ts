@@ -86,12 +86,12 @@ export class RulesetState {
 
   /** Number of source ranges of both families that no frontend uses, and that wait to be deleted. */
   get staleSourceRanges(): number {
-    return this.#states().reduce((sum, state) => sum + state.staleSourceRanges, 0);
+    return this.#states().reduce((sum, state) => sum + state.sourceRanges.stale, 0);
   }
 
-  /** Does {@link FamilyState.deleteStaleSourceRanges} for both families. */
+  /** Deletes some of them: see {@link FamilyState.sourceRanges}. */
   deleteStaleSourceRanges(): void {
-    for (const state of this.#states()) state.deleteStaleSourceRanges();
+    for (const state of this.#states()) state.sourceRanges.deleteStale();
   }
 
   /** Deletes all of these lists: the kernel may refuse them. */

@@ -35,12 +35,9 @@ const NO_CHANGE: QuarantineChange = { begun: [], again: [], ended: [] };
  * @returns compares a quarantine with that of the last call; `refused` are service ports that the kernel has
  * just refused
  */
-export function quarantineChanges(): (
-  now: Quarantine,
-  refused?: readonly ServicePortKey[],
-) => QuarantineChange {
+export function quarantineChanges() {
   let known = new PortReasons(new Map());
-  return (given, refused = []) => {
+  return (given: Quarantine, refused: readonly ServicePortKey[] = []): QuarantineChange => {
     if (given === known && refused.length === 0) return NO_CHANGE;
     const now = PortReasons.of(given);
     const { before, after } = changedServices(known, now);

@@ -53,7 +53,11 @@ export class SyncLoop {
   /** Starts to sync. @param subscribers receive the result of every sync, in this order */
   start(subscribers: readonly SyncSubscriber[]): void {
     this.#subscribers = subscribers;
-    this.#parts.runner.start(() => this.#sync());
+    this.#parts.runner.start(() => {
+      const running = this.#sync();
+      this.#running = running.catch(nothing);
+      return running;
+    });
   }
 
   /** Starts no more syncs; resolves when the current one has ended. */
@@ -159,13 +163,7 @@ export class SyncLoop {
     });
   }
 
-  #sync(): Promise<boolean> {
-    const running = this.#syncInTurn();
-    this.#running = running.catch(nothing);
-    return running;
-  }
-
-  async #syncInTurn(): Promise<boolean> {
+  async #sync(): Promise<boolean> {
     await this.#cleanUp;
     const isDone = await this.#syncNow();
     if (isDone && this.#isCleanUpDue) await this.#deleteNow();

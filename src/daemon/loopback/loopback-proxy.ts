@@ -32,7 +32,7 @@ export interface LoopbackObserver {
   /** A port cannot be bound; called once until it can be. */
   bindFailed(nodePort: LoopbackNodePort, error: unknown): void;
   /** A connection was not served: there are too many, or no endpoint could be reached. */
-  refused(nodePort: LoopbackNodePort, reason: "limit" | "unreachable"): void;
+  refused(reason: "limit" | "unreachable"): void;
 }
 
 /** Parts of a {@link LoopbackProxy}. */
@@ -111,14 +111,14 @@ export class LoopbackProxy {
     const { maxConnections = MOST_CONNECTIONS, observer, targets } = this.#parts;
     if (this.#clients.size >= maxConnections) {
       client.resetAndDestroy();
-      observer.refused(nodePort, "limit");
+      observer.refused("limit");
       return;
     }
     this.#clients.add(client);
     const target = { host: targets[nodePort.family], port: nodePort.port };
     const relayed = relay(client, target, (error) => {
       this.#reportUnreachable(nodePort, target, error);
-      observer.refused(nodePort, "unreachable");
+      observer.refused("unreachable");
     });
     this.#changed();
     void relayed.then(() => {

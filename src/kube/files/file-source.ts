@@ -20,7 +20,7 @@ import { listFiles } from "./list-files.ts";
 import type { FilesResult, FromFile } from "./object-gatherer.ts";
 import { NO_INPUT, readFiles } from "./read-files.ts";
 
-/** Options of {@link fileSource}. */
+/** Options of a {@link FileSource}. */
 export interface FileSourceOptions {
   /** Files and directories, as for `--from`; not standard input, which cannot be read again. */
   readonly paths: readonly string[];
@@ -37,25 +37,17 @@ const PERIOD = 1000;
 /** Time until unchanged malformed files are read again. Parsing large ones takes seconds. Milliseconds. */
 const RETRY_PERIOD = 30_000;
 
-/**
- * Returns a source that reads objects from files, and reads them again when they change, also when a
- * ConfigMap's symbolic links are replaced. A pipe is read once.
- * @throws AppError BAD_ARGUMENT when standard input is among the paths
- */
-export function fileSource(options: FileSourceOptions): ObjectSource {
-  if (options.paths.includes("-")) {
-    throw badArgument("standard input cannot be watched for changes", { hint: "name files or directories" });
-  }
-  return new FileSource(options);
-}
-
 /** The objects of one resource. */
 interface Held<T> {
   readonly store: ObjectStore<T>;
   readonly status: SourceStatus;
 }
 
-class FileSource implements ObjectSource {
+/**
+ * Reads objects from files, and reads them again when they change, also when a ConfigMap's symbolic links are
+ * replaced. A pipe is read once.
+ */
+export class FileSource implements ObjectSource {
   readonly #options: FileSourceOptions;
   readonly #held: { [Name in ResourceName]: Held<Parameters<SourceHandlers[Name]["onUpsert"]>[1]> };
   /** The files as they were last delivered. */
@@ -72,7 +64,12 @@ class FileSource implements ObjectSource {
   /** The keys of the diagnostics of the last files. */
   #reported: readonly string[] = [];
 
+  /** @throws AppError BAD_ARGUMENT when standard input is among the paths */
   constructor(options: FileSourceOptions) {
+    if (options.paths.includes("-"))
+      throw badArgument("standard input cannot be watched for changes", {
+        hint: "name files or directories",
+      });
     this.#options = options;
     this.#failures = new FailureLog(
       options,

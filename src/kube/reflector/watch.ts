@@ -70,26 +70,18 @@ export async function watchEvents(
     if (answer.status !== 200)
       throw failureOfAnswer(answer.status, answer.headers, await readText(answer.body), options.now());
     options.onOpen();
-    await readEvents(answer.body, () => deadline.receivesWithin(WATCH_SILENCE), take);
+    const splitter = new LineSplitter();
+    deadline.receivesWithin(WATCH_SILENCE);
+    for await (const chunk of answer.body) {
+      deadline.receivesWithin(WATCH_SILENCE);
+      for (const line of splitter.push(chunk)) take(parseWatchEvent(line));
+    }
+    splitter.end();
   } catch (error) {
     throw deadline.explain(error);
   } finally {
     deadline.close();
   }
-}
-
-async function readEvents(
-  body: AsyncIterable<Uint8Array>,
-  onData: () => void,
-  take: (event: WatchEvent) => void,
-): Promise<void> {
-  const splitter = new LineSplitter();
-  onData();
-  for await (const chunk of body) {
-    onData();
-    for (const line of splitter.push(chunk)) take(parseWatchEvent(line));
-  }
-  splitter.end();
 }
 
 /** The longest line that is accepted, bytes. Kubernetes objects are far smaller: etcd accepts 1.5 MiB. */

@@ -48,7 +48,7 @@ function proxy(maxConnections = 100, target = "127.0.0.2") {
   const observer: LoopbackObserver = {
     changed: (listeners, connections) => Object.assign(seen, { listeners: listeners.ip, connections }),
     bindFailed: (_, error) => seen.bindFailures.push(error),
-    refused: (_, reason) => seen.refused.push(reason),
+    refused: (reason) => seen.refused.push(reason),
   };
   const made = new LoopbackProxy({
     addresses: { ip: "127.0.0.1", ip6: "::1" },

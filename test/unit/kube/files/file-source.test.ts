@@ -4,7 +4,7 @@ import { open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { fileSource } from "../../../../src/kube/files/file-source.ts";
+import { FileSource } from "../../../../src/kube/files/file-source.ts";
 import type { ObjectSource, SourceHandler, SourceHandlers } from "../../../../src/kube/source.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 import { type MemoryLogger, memoryLogger } from "../../../support/memory-logger.ts";
@@ -44,7 +44,7 @@ function start(paths: readonly string[] = [directory]): void {
     nodes: handler(),
     servicecidrs: handler(),
   };
-  source = fileSource({ paths, handlers, clock, logger });
+  source = new FileSource({ paths, handlers, clock, logger });
   source.start();
 }
 
