@@ -174,6 +174,20 @@ describe("docs/dev/design.md", () => {
     }
   });
 
+  test("draws the way of a change with functions that its files define", () => {
+    const section = sectionOf("docs/dev/design.md", "### A change, drawn");
+    const [drawing = ""] = section.split("\n### ");
+    const rows = [...drawing.matchAll(/([a-z]+\/[\w/-]+\.ts) +(#?\w+)/g)];
+    expect(rows.length).toBeGreaterThan(30);
+    for (const [, file = "", name = ""] of rows) {
+      const definition = new RegExp(
+        `^ *(?:export )?(?:readonly )?(?:async )?(?:function )?${name}(?:<|\\(|:)`,
+        "m",
+      );
+      expect(readFileSync(join(ROOT, "src", file), "utf8"), `${file} ${name}`).toMatch(definition);
+    }
+  });
+
   test("lists the steps of a plan in their order, and for each the test that guards it", () => {
     const text = readFileSync(join(ROOT, "docs/dev/design.md"), "utf8");
     const rows = [...text.matchAll(/^\| ([^|]+?) +\| [^|]+ \| `(test\/[^`]+)`: "([^|]+)" +\|$/gm)];
