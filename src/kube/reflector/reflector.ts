@@ -220,19 +220,16 @@ export class Reflector<T> {
   }
 
   #take(event: WatchEvent): void {
-    if (event.type === "ERROR") throw failureOfErrorEvent(event.object);
+    const { type, object } = event;
+    if (type === "ERROR") throw failureOfErrorEvent(object);
     this.#logFollowing();
-    const changed = this.#apply(event);
-    const version = metadataOf(event.object).resourceVersion;
+    this.#status.countEvent(type.toLowerCase() as Lowercase<typeof type>);
+    const store = this.#store;
+    const changed = type !== "BOOKMARK" && (type === "DELETED" ? store.remove(object) : store.upsert(object));
+    const version = metadataOf(object).resourceVersion;
     const advanced = typeof version === "string" && version !== "" && version !== this.#version;
     if (advanced) this.#version = version;
     if (changed || advanced) this.#news += 1;
-  }
-
-  #apply({ type, object }: Exclude<WatchEvent, { type: "ERROR" }>): boolean {
-    this.#status.countEvent(type.toLowerCase() as Lowercase<typeof type>);
-    if (type === "BOOKMARK") return false;
-    return type === "DELETED" ? this.#store.remove(object) : this.#store.upsert(object);
   }
 
   #recover(failure: ApiFailure): Wait {
