@@ -59,7 +59,6 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   warnWithoutClusterCIDR(current, logger);
   const metrics = new Metrics();
   metrics.observe("started", { version: input.version, ...input.hostVersions });
-  input.objects.observeRequests((outcome) => metrics.observe("apiRequest", outcome));
   const events = new EventRecorder({
     sink: dryRun ? NO_EVENTS : input.objects.eventSink,
     clock,
@@ -67,9 +66,13 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     instance: input.nodeName,
     onDropped: () => metrics.observe("eventDropped", undefined),
   });
-  const proxier = createProxier(input, options, host, (name) => events.record(implausibleListEvent(name)));
+  input.objects.observe({
+    onRequest: (outcome) => metrics.observe("apiRequest", outcome),
+    onImplausible: (resource) => events.record(implausibleListEvent(resource)),
+  });
+  const proxier = createProxier(input, options, host);
   const readings = createReadings(input, proxier, metrics, events);
-  const reports = new Reports(input, options, families, proxier, readings);
+  const reports = new Reports(input, options, proxier, readings);
   const isFamilyServed = (family: Family) => isServed(reports.judge(), family);
   const services = hostServices(input, options, proxier, isFamilyServed, metrics, events);
   metrics.readFrom({ ...system, ...proxier, ...readings, ...reports, config: () => reports.config });

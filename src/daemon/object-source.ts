@@ -17,22 +17,22 @@ import { listUnservedServices } from "../kube/reflector/list-once.ts";
 import type { ObjectSource, ResourceName, SourceErrorKind, SourceHandlers } from "../kube/source.ts";
 import { apiEventSink, type EventSink, NO_EVENTS } from "./events/event-recorder.ts";
 
+/** Callbacks about an API server. */
+interface OriginObserver {
+  readonly onRequest: ApiRequestObserver;
+  /** Called for the first of several lists without any known object. */
+  readonly onImplausible: (resource: ResourceName) => void;
+}
+
 /** The source of a daemon's objects, and the destination of its Events. */
 export interface ObjectOrigin {
-  /**
-   * @param onImplausible called for the first of several lists without any known object
-   * @param nodes returns the number of the cluster's nodes, 0 if it is unknown
-   */
-  readonly makeSource: (
-    handlers: SourceHandlers,
-    onImplausible: (resource: ResourceName) => void,
-    nodes: () => number,
-  ) => ObjectSource;
+  /** @param nodes returns the number of the cluster's nodes, 0 if it is unknown */
+  readonly makeSource: (handlers: SourceHandlers, nodes: () => number) => ObjectSource;
   readonly eventSink: EventSink;
   /** Returns the Services that the source excludes. Never rejects. */
   readonly unservedServices: () => Promise<UnservedServices>;
-  /** Sets the observer of requests to the API server. */
-  readonly observeRequests: (observer: ApiRequestObserver) => void;
+  /** Sets the observer; there are no calls for files. */
+  readonly observe: (observer: OriginObserver) => void;
   /** Returns the API servers, or their proxies, that it has connected to; none for files. */
   readonly apiServers: () => readonly ServerAddress[];
   /** What to do about a failure to follow it. */
@@ -73,12 +73,12 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
   const connect = () => loadConnection({ kubeconfig, master, env });
   // Reports a configuration without a server immediately, instead of retrying.
   await connect();
-  let observe: ApiRequestObserver = () => {};
+  let observer: OriginObserver | undefined;
   const servers = new ServerAddresses();
   const client = new HttpApiClient({
     connect,
     userAgent,
-    onRequest: (outcome) => observe(outcome),
+    onRequest: (outcome) => observer?.onRequest(outcome),
     onSocket: (url, socket) => servers.follow(url, socket),
   });
   const problems = new ObjectProblemLog(systemClock, logger, "invalid parts of an object are ignored");
@@ -88,15 +88,16 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
     else problems.add(object, diagnostics, { object, diagnostics });
   }, options);
   return {
-    makeSource: (given, onImplausible, nodes) => {
+    makeSource: (given, nodes) => {
       const handlers = watchForNode(given, nodeName, () => nodeNames(client), logger);
       const own = { client, nodeName, decoders, handlers, clock: systemClock, random: Math.random, logger };
+      const onImplausible = (resource: ResourceName) => observer?.onImplausible(resource);
       return clusterSource({ ...own, hasRules, onImplausible, nodes });
     },
     eventSink: apiEventSink(client),
     unservedServices: () => listUnservedServices(client, systemClock),
-    observeRequests: (observer) => {
-      observe = observer;
+    observe: (given) => {
+      observer = given;
     },
     apiServers: () => servers.all(),
     remedy: (kind) => API_REMEDIES[kind] ?? "see the log of the API server",
@@ -122,7 +123,7 @@ export function fileOrigin(
     },
     eventSink: NO_EVENTS,
     unservedServices: () => unservedInFiles(paths),
-    observeRequests: () => {},
+    observe: () => {},
     apiServers: () => [],
     remedy: () => "correct the files of --from; they are read again when they change",
     close: () => {},

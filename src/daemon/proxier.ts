@@ -2,7 +2,7 @@ import type { Clock, Timer } from "../base/clock.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import type { StatePart } from "../features/seam/state-part.ts";
 import { stateParts } from "../features/selection.ts";
-import type { ObjectSource, ResourceName } from "../kube/source.ts";
+import type { ObjectSource } from "../kube/source.ts";
 import { ObjectCache } from "../model/object-cache.ts";
 import { BoundedFrequencyRunner } from "../sync/bounded-frequency-runner.ts";
 import { ChangeTracker } from "../sync/change-tracker.ts";
@@ -31,13 +31,11 @@ export interface Proxier {
  * Makes a proxier; nothing runs yet.
  * @param options returns the current options
  * @param host the host at the start
- * @param onImplausible called for the first of several lists without any known object
  */
 export function createProxier(
   { options: initial, nodeName, nft, tables, system, logger, objects, dryRun }: DaemonInput,
   options: () => ProxyOptions,
   host: HostView,
-  onImplausible: (resource: ResourceName) => void,
 ): Proxier {
   const { clock } = system;
   const cache = new ObjectCache(nodeName, options());
@@ -45,7 +43,7 @@ export function createProxier(
   const awaitsPodCIDRs = initial.detectLocal.kind === "node-cidr";
   const onChange = () => runner.request();
   const tracker = new ChangeTracker({ cache, clock, logger, onChange, awaitsPodCIDRs });
-  const source = objects.makeSource(tracker.handlers(), onImplausible, () => cache.countNodes());
+  const source = objects.makeSource(tracker.handlers(), () => cache.countNodes());
   const { readHost } = system;
   const { apiServers } = objects;
   const nodeContext = new NodeContextReader({ options, cache, host, apiServers, readHost });

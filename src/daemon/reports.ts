@@ -1,4 +1,3 @@
-import type { Family } from "../base/family.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import type { ConfigState } from "../config/reload.ts";
 import type { CostlyTable } from "../kernel/others-sets.ts";
@@ -33,19 +32,14 @@ export class Reports {
   config: ConfigState = { problem: undefined, needRestart: [] };
 
   /** @param options returns the current options */
-  constructor(
-    input: DaemonInput,
-    options: () => ProxyOptions,
-    families: readonly Family[],
-    proxier: Proxier,
-    readings: Readings,
-  ) {
+  constructor(input: DaemonInput, options: () => ProxyOptions, proxier: Proxier, readings: Readings) {
     const { clock } = input.system;
     this.#input = input;
     this.#options = options;
     this.#proxier = proxier;
     this.#readings = readings;
     this.startedAt = clock.now();
+    const { families } = proxier.nodeContext.host;
     this.health = new HealthTracker(families, clock, { ...proxier, history: this.history });
     this.timeline = new SyncTimeline(this.health);
   }

@@ -9,7 +9,7 @@ export function idleOrigin(
 ): Origin {
   return {
     makeSource,
-    observeRequests: () => {},
+    observe: () => {},
     apiServers: () => [],
     remedy: () => "see the log of the API server",
     eventSink: { send: async () => {} },
