@@ -13,7 +13,7 @@ import { verdictTarget } from "../nft/elements.ts";
 import { isReplacedChain, type ObjectChange, type ObjectKind, ofKind } from "../nft/table-objects.ts";
 import { removalTransaction, toTransaction } from "../nft/transaction.ts";
 import { type FrontendKind, PORTS_ALONE } from "./frontend-kinds.ts";
-import { handoverEnd, mapHandover, withHandover } from "./handover.ts";
+import { handoverEnd, mapHandover, withHandover } from "./handover-chains.ts";
 import { parseId } from "./list-ids.ts";
 import { AFFINITY_IDS, LISTS, SOURCE_RANGES } from "./sets.ts";
 
