@@ -20,6 +20,7 @@ import { annotationEvents, syncEvents } from "./events/sync-events.ts";
 import { type HealthTracker, isServed } from "./health/health.ts";
 import { healthRoutes } from "./health/health-routes.ts";
 import { HeapKeeper } from "./heap-keeper.ts";
+import { HostChanges } from "./host-changes.ts";
 import { hostServices } from "./host-subscribers.ts";
 import type { RetryingServer } from "./http/retrying-server.ts";
 import { Metrics } from "./metrics/metrics.ts";
@@ -76,10 +77,14 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const isFamilyServed = (family: Family) => isServed(reports.judge(), family);
   const services = hostServices(input, options, proxier, isFamilyServed, metrics, events);
   metrics.readFrom({ ...system, ...proxier, ...readings, ...reports, config: () => reports.config });
-  const upkeep = new Upkeep(input, options, proxier, services.addressesRead);
-  const onHostChange = () => upkeep.hostChanged();
-  const drift = new DriftDetection(input, options, proxier, onHostChange, (at) =>
-    reports.history.verified(at),
+  const hostChanges = new HostChanges(input, proxier, services.addressesRead);
+  const upkeep = new Upkeep(input, options, proxier, hostChanges);
+  const drift = new DriftDetection(
+    input,
+    options,
+    proxier,
+    () => hostChanges.changed(),
+    (at) => reports.history.verified(at),
   );
   const heap = new HeapKeeper(clock, system.compactHeap);
   const subscribers = [
@@ -113,7 +118,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     for (const part of [upkeep, dryRun ? undefined : drift]) part?.start();
   };
   const end = async () => {
-    for (const part of [readings.affinity, ...readings.features, proxier.source, upkeep, drift])
+    for (const part of [readings.affinity, ...readings.features, proxier.source, hostChanges, upkeep, drift])
       part?.stop?.();
     const ended = proxier.loop.stop();
     input.nft.stopReading();
@@ -131,8 +136,8 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     setOptions: (next) => {
       current = next;
       proxier.runner.setInterval(syncInterval(next));
-      upkeep.optionsChanged();
-      drift.periodChanged();
+      for (const part of [upkeep, drift]) part.periodChanged();
+      void hostChanges.read();
       proxier.loop.request();
     },
     configRead: (state) => {

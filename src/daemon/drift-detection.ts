@@ -15,9 +15,9 @@ export class DriftDetection {
   readonly verifier: Verifier;
   readonly #events: KernelEvents;
   readonly #repair: DriftRepair;
-  readonly #comparison: () => PeriodicTask;
+  readonly #startResyncs: () => PeriodicTask;
   readonly #onHostChange: () => void;
-  #task: PeriodicTask | undefined;
+  #resyncs: PeriodicTask | undefined;
 
   /**
    * @param options returns the current options
@@ -40,7 +40,7 @@ export class DriftDetection {
     this.#events = events;
     this.#repair = repair;
     this.#onHostChange = onHostChange;
-    this.#comparison = () => new PeriodicTask(clock, maxPeriodMs, () => repair.compareAll("periodic"));
+    this.#startResyncs = () => new PeriodicTask(clock, maxPeriodMs, () => repair.fullResync("periodic"));
   }
 
   /** Those to which syncs must be reported. */
@@ -63,17 +63,17 @@ export class DriftDetection {
       onDifferences: (found) => repair.drifted({ kind: "differences", found }),
       onUnreadable: (reason) => repair.drifted({ kind: "unreadable", reason }),
     });
-    this.#task = this.#comparison();
+    this.#resyncs = this.#startResyncs();
   }
 
   stop(): void {
     this.#events.stop();
     this.verifier.stop();
     this.#repair.stop();
-    this.#task?.stop();
+    this.#resyncs?.stop();
   }
 
   periodChanged(): void {
-    this.#task?.periodChanged();
+    this.#resyncs?.periodChanged();
   }
 }

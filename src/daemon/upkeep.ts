@@ -1,53 +1,30 @@
-import type { Timer } from "../base/clock.ts";
-import { messageOf } from "../base/errors.ts";
-import { FailureLog } from "../base/failure-log.ts";
 import { PeriodicTask } from "../base/periodic-task.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { type CostlyTable, costlyTablesAdvice, costlyTableText } from "../kernel/others-sets.ts";
 import { QUARANTINE_RETRY } from "../sync/quarantine.ts";
 import type { DaemonInput } from "./daemon-input.ts";
+import type { HostChanges } from "./host-changes.ts";
 import type { Proxier } from "./proxier.ts";
-
-/** Wait for further changes of the host, which often come together. Milliseconds. */
-const SETTLING = 200;
 
 /** Interval between two counts of the sets of other software. Milliseconds. */
 const OTHERS_PERIOD = 600_000;
 
-/**
- * Reads the host's addresses when they changed. Runs periodic tasks: deletes stale chains, retries
- * quarantined Services, counts foreign sets.
- */
+/** Runs periodic tasks: deletes stale chains, retries quarantined Services, counts foreign sets. */
 export class Upkeep {
   readonly #input: DaemonInput;
   readonly #options: () => ProxyOptions;
   readonly #proxier: Proxier;
+  readonly #host: HostChanges;
   readonly #periodic: PeriodicTask[] = [];
-  readonly #onAddresses: (addresses: readonly string[]) => void;
-  readonly #hostFailures: FailureLog;
-  #hostTimer: Timer | undefined;
   #costlyTables: readonly CostlyTable[] = [];
   #isLogged = false;
 
-  /**
-   * @param options returns the current options
-   * @param onAddresses called with all addresses of the host after they were read
-   */
-  constructor(
-    input: DaemonInput,
-    options: () => ProxyOptions,
-    proxier: Proxier,
-    onAddresses: (addresses: readonly string[]) => void,
-  ) {
+  /** @param options returns the current options */
+  constructor(input: DaemonInput, options: () => ProxyOptions, proxier: Proxier, host: HostChanges) {
     this.#input = input;
     this.#options = options;
     this.#proxier = proxier;
-    this.#onAddresses = onAddresses;
-    this.#hostFailures = new FailureLog(
-      { logger: input.logger, clock: input.system.clock },
-      "cannot read the addresses of this host, retrying",
-      "the addresses of this host can be read again",
-    );
+    this.#host = host;
   }
 
   /** The tables of other software that slow transactions down, as last counted. */
@@ -64,22 +41,12 @@ export class Upkeep {
   }
 
   stop(): void {
-    this.#hostTimer?.cancel();
     for (const task of this.#periodic) task.stop();
   }
 
-  /** Applies changed periods, and reads the host again. */
-  optionsChanged(): void {
+  /** Applies changed periods. */
+  periodChanged(): void {
     for (const task of this.#periodic) task.periodChanged();
-    void this.#readHost();
-  }
-
-  /** Reads the host again soon. */
-  hostChanged(): void {
-    this.#hostTimer ??= this.#input.system.clock.after(SETTLING, () => {
-      this.#hostTimer = undefined;
-      void this.#readHost();
-    });
   }
 
   /** Finds tables of other software that slow transactions down, and logs the first that it finds. */
@@ -94,23 +61,12 @@ export class Upkeep {
     logger.warn({ tables: counts, action }, "sets of other software slow down changes of both IP families");
   }
 
-  /** Deletes stale chains. Reads the host if that failed before, or nothing tells of its changes. */
+  /** Deletes stale chains. Reads the host after a failure, and in a dry run, which gets no notifications. */
   async #maintain(): Promise<void> {
     const { dryRun } = this.#input;
-    if (dryRun || this.#hostFailures.isFailing) await this.#readHost();
-    if (!dryRun) await this.#proxier.loop.deleteStaleChains();
-    this.#proxier.loop.requestIfContextChanged();
-  }
-
-  async #readHost(): Promise<void> {
-    const { nodeContext, loop } = this.#proxier;
-    try {
-      await nodeContext.refresh();
-      this.#onAddresses(nodeContext.host.local);
-      this.#hostFailures.end();
-    } catch (error) {
-      this.#hostFailures.add(messageOf(error));
-    }
+    const { loop } = this.#proxier;
+    if (dryRun || this.#host.isFailing) await this.#host.read();
+    if (!dryRun) await loop.deleteStaleChains();
     loop.requestIfContextChanged();
   }
 

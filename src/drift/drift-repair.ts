@@ -75,10 +75,10 @@ export class DriftRepair implements SyncSubscriber {
   }
 
   /**
-   * Compares everything and repairs differences, unless a delayed repair will do so.
+   * A full resync: compares everything and repairs differences, unless a delayed repair will do so.
    * @param reason the reason in the report of the sync
    */
-  async compareAll(reason: FullSyncReason): Promise<void> {
+  async fullResync(reason: FullSyncReason): Promise<void> {
     const { clock, verifier, loop } = this.#parts;
     if (this.#waiting !== undefined) return;
     const startedAt = clock.monotonic();
@@ -121,7 +121,7 @@ export class DriftRepair implements SyncSubscriber {
     }
     this.#waiting = clock.after(pause, () => {
       this.#waiting = undefined;
-      void this.compareAll("drift");
+      void this.fullResync("drift");
     });
   }
 
