@@ -150,7 +150,7 @@ export class AffinityPoller implements SyncSubscriber {
     const isGone = ({ key }: Element) => this.#state(family)?.ownerOfList(servicePortOf(key)) === undefined;
     const { deleted, isComplete } = await this.#delete(family, spec, gone, isGone);
     if (deleted > 0) this.#parts.onDeleted("gone", deleted);
-    if (isComplete && gone.length < MOST_DELETED) state.ids.forgotten(held.filter((id) => !ids.has(id)));
+    if (isComplete && gone.length < MOST_DELETED) state.ids.freeHeld(held.filter((id) => !ids.has(id)));
     else this.#isUnfinished = true;
     const excess = excessEntries(counts, spec.size ?? Number.POSITIVE_INFINITY);
     if (excess.size > 0) await this.#makeRoom(state, spec, counts, excess);

@@ -129,7 +129,7 @@ describe("the id of a deleted service port with limits", () => {
     expect(idOf()).not.toBe(first);
     const held = [...(renderer.state.families.ip?.ids.held ?? [])];
     expect(held).toContain(first);
-    renderer.state.families.ip?.ids.forgotten(held);
+    renderer.state.families.ip?.ids.freeHeld(held);
     cache.putService(service({ name: "shop/next", clusterIPs: ["10.96.0.11"] }));
     cache.putSlice(slice({ service: "shop/next", name: "next", endpoints: ["10.244.1.1"] }));
     sync();
