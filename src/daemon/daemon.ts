@@ -198,13 +198,13 @@ function reporters(
 /** Subscribers that change the kernel after a sync, or request that. */
 function actors(
   { system: { clock }, dryRun }: DaemonInput,
-  { parts, loop }: Proxier,
+  { stateParts, loop }: Proxier,
   { affinity, features }: Readings,
 ): readonly SyncSubscriber[] {
   return [
     ...features.map((feature): SyncSubscriber => ({ synced: (sync) => feature.synced?.(sync) })),
     ...(dryRun ? [] : [affinity]),
-    changeTimer(parts, clock, () => loop.request()),
+    changeTimer(stateParts, clock, () => loop.request()),
   ];
 }
 

@@ -116,7 +116,7 @@ export function hostServices(
 ): HostServices {
   const { system, logger, nodeName } = input;
   const { clock } = system;
-  const { cache, reconciler, parts } = proxier;
+  const { cache, reconciler, stateParts } = proxier;
   const state = () => reconciler.state;
   const health = new ServiceHealthServers({
     isProxyHealthy: isServed,
@@ -126,7 +126,7 @@ export function hostServices(
       events.record(failedHealthPortEvent(serviceSubject(cache, service), port, nodeName, messageOf(error))),
   });
   const loopback = loopbackProxy(input, cache, metrics, events);
-  const ends = parts.flatMap(({ flows }) => flows ?? []);
+  const ends = stateParts.flatMap(({ flows }) => flows ?? []);
   const frontends = new UdpFrontends({
     cache,
     state,

@@ -51,7 +51,7 @@ function start({
   const now = () => clock.now;
   const vanished = new VanishedEndpoints({ cache, now, delayMs: VANISHED_DELAY, byDefault: resetVanished });
   const parts = [statePart(vanished, { now, monotonic: now })];
-  const reconciler = new Reconciler({ cache, nft: fake.nft, tables: fake.tables, parts });
+  const reconciler = new Reconciler({ cache, nft: fake.nft, tables: fake.tables, stateParts: parts });
   const sync = async (wait = 0) => {
     clock.now += wait;
     await reconciler.sync({ nodeContext: testNodeContext({ resetVanished }), services: cache.takeDirty() });

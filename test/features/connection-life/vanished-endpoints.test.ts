@@ -204,7 +204,7 @@ function start(fake: FakeNft, endpoints: readonly string[], resetVanished = true
     : undefined;
   const now = () => clock.now;
   const parts = vanished === undefined ? [] : [statePart(vanished, { now, monotonic: now })];
-  const reconciler = new Reconciler({ cache, nft: fake.nft, tables: fake.tables, parts });
+  const reconciler = new Reconciler({ cache, nft: fake.nft, tables: fake.tables, stateParts: parts });
   const sync = () =>
     reconciler.sync({ nodeContext: testNodeContext({ resetVanished }), services: cache.takeDirty() });
   const serve = (...addresses: readonly string[]) =>
