@@ -75,7 +75,7 @@ describe("connections to a terminating endpoint", () => {
     expect(vanished.nextChangeAt()).toBe(clock.now + DRAIN);
     expect(await sync(DRAIN - 1)).toEqual([]);
     expect(await sync(1)).toEqual([at(A)]);
-    expect(vanished.held()).toMatchObject([{ services: ["default/web"], isDrained: true }]);
+    expect(vanished.beingReset()).toMatchObject([{ services: ["default/web"], isDrained: true }]);
     expect(await sync(PERIOD - 1)).toEqual([at(A)]);
     expect(await sync(1)).toEqual([]);
     expect(await sync(PERIOD)).toEqual([]);

@@ -50,7 +50,7 @@ function tracking(...slices: readonly EndpointSlice[]) {
     vanished.update(cache.takeDirty());
   };
   const sync = () => vanished.putInto({ families: {} });
-  const held = () => vanished.held().map(({ target }) => target);
+  const held = () => vanished.beingReset().map(({ target }) => target);
   const wait = (milliseconds: number) => {
     clock.now += milliseconds;
     sync();
@@ -66,7 +66,7 @@ describe("an endpoint that left every EndpointSlice", () => {
     expect(held()).toEqual([]);
     expect(wait(DELAY - 1)).toEqual([]);
     expect(wait(1)).toEqual([`${A} . 8080`]);
-    expect(vanished.held()).toMatchObject([{ family: "ip", services: ["default/web"] }]);
+    expect(vanished.beingReset()).toMatchObject([{ family: "ip", services: ["default/web"] }]);
     expect(wait(PERIOD - 1)).toEqual([`${A} . 8080`]);
     expect(wait(1)).toEqual([]);
   });
@@ -117,7 +117,7 @@ describe("an endpoint that left every EndpointSlice", () => {
     expect(wait(DELAY)).toEqual([]);
     put(slice({ ...other, endpoints: [B] }));
     expect(wait(DELAY)).toEqual([`${A} . 8080`]);
-    expect(vanished.held()).toMatchObject([{ services: ["default/web", "default/other"] }]);
+    expect(vanished.beingReset()).toMatchObject([{ services: ["default/web", "default/other"] }]);
   });
 
   test("that moves to another EndpointSlice or Service at once is not held, whichever is seen first", () => {
@@ -277,7 +277,7 @@ test("a restart keeps what left before it, deletes what is back, and adds what l
   after.clock.now += VANISHED_DELAY;
   await after.sync();
   expect(inKernel(fake).sort()).toEqual([at(A), at(C)]);
-  expect(after.vanished?.held()).toMatchObject([
+  expect(after.vanished?.beingReset()).toMatchObject([
     { target: at(A), services: [] },
     { target: at(C), services: ["default/web"] },
   ]);
@@ -436,7 +436,7 @@ test("an endpoint remembers the last Services of many that it left", () => {
   }
   remove(slice({ endpoints: [A] }));
   wait(DELAY);
-  const [held] = vanished.held();
+  const [held] = vanished.beingReset();
   expect(held?.services).toHaveLength(8);
   expect(held?.services.at(-1)).toBe("default/web");
 });
@@ -488,6 +488,6 @@ describe("the search of all EndpointSlices for endpoints that left", () => {
     put(slice({ ...other, endpoints: [], family: "ip" }));
     put(slice({ endpoints: [], family: "ip" }));
     expect(wait(DELAY)).toEqual([at(A)]);
-    expect(vanished.held()).toMatchObject([{ services: ["default/other", "default/web"] }]);
+    expect(vanished.beingReset()).toMatchObject([{ services: ["default/other", "default/web"] }]);
   });
 });
