@@ -2,7 +2,7 @@ import type { Transaction } from "../nft/ast/json.ts";
 import {
   deltaSize,
   type ElementsDelta,
-  hasIntervals,
+  hasIntervalKeys,
   isEmptyDelta,
   nonEmpty,
   onlyElements,
@@ -365,7 +365,7 @@ function elementSteps(deltas: readonly TableDelta[], kinds: readonly FrontendKin
   const parts = deltas
     .flatMap((delta) =>
       delta.elements.flatMap((elements) =>
-        hasIntervals(elements.spec) ? [] : [{ delta, ...divided(elements) }],
+        hasIntervalKeys(elements.spec) ? [] : [{ delta, ...divided(elements) }],
       ),
     )
     .sort((a, b) => Number(isVerdict(a.added)) - Number(isVerdict(b.added)));
@@ -379,7 +379,7 @@ function elementSteps(deltas: readonly TableDelta[], kinds: readonly FrontendKin
     deltas: of.map((part) => onlyElements(part.delta, [part[change]])),
     divided: "in order",
   });
-  const intervalsOf = (delta: TableDelta) => delta.elements.filter(({ spec }) => hasIntervals(spec));
+  const intervalsOf = (delta: TableDelta) => delta.elements.filter(({ spec }) => hasIntervalKeys(spec));
   const intervals = deltas.map((delta) => onlyElements(delta, intervalsOf(delta)));
   const leading = intervals.flatMap(({ elements }) => elements);
   const isNeeded = neededByIntervals(leading.filter(({ spec }) => isIntervalMap(spec.name, kinds)));

@@ -16,7 +16,7 @@ import {
   onlyElements,
   type TableDelta,
   tableBefore,
-  withIntervals,
+  withIntervalsDelta,
 } from "../nft/delta.ts";
 import type { Element } from "../nft/elements.ts";
 import { changeOf, type ObjectChange, type ObjectKind, objectIn, sameChain } from "../nft/table-objects.ts";
@@ -180,7 +180,7 @@ export class DeltaTracker {
     const set = this.#table.sets.get(name) ?? this.#deletedSets.get(name);
     return set === undefined
       ? []
-      : pendingElements(set, keys).map((delta) => withIntervals(delta, this.#table));
+      : pendingElements(set, keys).map((delta) => withIntervalsDelta(delta, this.#table));
   }
 
   /** Remembers an object as it was committed, before it changes. */
