@@ -150,7 +150,7 @@ export class Reflector<T> {
     const now = () => clock.now();
     const options: ListOptions = {
       client: this.#client,
-      deadline: () => this.#begin(),
+      deadline: () => this.#newDeadline(),
       silence: timings.answerSilence,
       now,
     };
@@ -197,14 +197,14 @@ export class Reflector<T> {
     const seconds = shortest + Math.floor(random() * (longest - shortest + 1));
     const newsBefore = this.#news;
     let openedAt = Number.POSITIVE_INFINITY;
-    let stable = false;
+    let isStable = false;
     try {
       await watchEvents(
         this.#resource,
         version,
         {
           client: this.#client,
-          deadline: this.#begin(),
+          deadline: this.#newDeadline(),
           timings,
           seconds,
           now: () => clock.now(),
@@ -217,10 +217,10 @@ export class Reflector<T> {
         (event) => this.#take(event),
       );
     } finally {
-      stable = clock.monotonic() - openedAt >= timings.stableAfter;
-      if (stable) this.#pacing.reset();
+      isStable = clock.monotonic() - openedAt >= timings.stableAfter;
+      if (isStable) this.#pacing.reset();
     }
-    if (stable) return NO_WAIT;
+    if (isStable) return NO_WAIT;
     const newsCame = this.#news > newsBefore;
     if (!newsCame) this.#report.status.countError("short-watch");
     return this.#pacing.afterShortWatch(newsCame);
@@ -242,8 +242,9 @@ export class Reflector<T> {
     return type === "DELETED" ? this.#store.remove(object) : this.#store.upsert(object);
   }
 
+  /** Decides what to request after a failure, and when. */
   #recover(failure: ApiFailure): Wait {
-    const { client, random, resource, timings } = this.#options;
+    const { client, resource, timings } = this.#options;
     if (failure.kind === "timeout") client.closeIdle();
     // A cluster that was restored from a backup has older versions.
     if (this.#isListDue && (failure.relist || failure.tooNew)) this.#version = "";
@@ -258,7 +259,7 @@ export class Reflector<T> {
     }
     if (failure.absent && resource.optional) {
       this.#acceptAbsence(failure);
-      return { kind: "time", milliseconds: timings.absentRecheck * (0.5 + random() / 2) };
+      return this.#pauseOf(timings.absentRecheck);
     }
     // Authorization is checked before routing: an older cluster whose roles lack the resource answers 403,
     // not 404.
@@ -266,19 +267,25 @@ export class Reflector<T> {
       this.#acceptAbsence(failure);
     const wait: Wait =
       failure.kind === "implausible"
-        ? { kind: "time", milliseconds: timings.doubtRecheck * (0.5 + random() / 2) }
+        ? this.#pauseOf(timings.doubtRecheck)
         : this.#pacing.afterFailure(failure, this.#wasAnswered);
     this.#report.failure(failure, wait);
     return wait;
   }
 
+  /** A pause of half to all of a time, so that nodes do not ask in step. */
+  #pauseOf(longest: number): Wait {
+    return { kind: "time", milliseconds: longest * (0.5 + this.#options.random() / 2) };
+  }
+
+  /** Follows an optional resource as an empty one while it is not served. */
   #acceptAbsence(failure: ApiFailure): void {
     this.#report.absent(failure);
     this.#store.replace(new Map());
   }
 
-  /** Creates the deadline of a new request, which {@link stop} aborts. */
-  #begin(): Deadline {
+  /** Returns the deadline of a new request, which {@link stop} aborts. */
+  #newDeadline(): Deadline {
     const deadline = new Deadline(this.#options.clock);
     this.#request = deadline;
     if (this.#stopped) deadline.abort(new ApiFailure("connection", "stopped"));
