@@ -80,7 +80,8 @@ function reservedPorts(
       // Other programs may have changed the list, so a full sync checks it again.
       const isDue = kind === "full" || failures.isFailing;
       const isOn = isWanted();
-      if (![isChanged(state), isOn !== wasWanted, isDue].includes(true)) return;
+      const arePortsChanged = isChanged(state);
+      if (!arePortsChanged && isOn === wasWanted && !isDue) return;
       wasWanted = isOn;
       const wanted = isOn ? nodePortsOf(state) : new Set<number>();
       const text = [...wanted].sort((a, b) => a - b).join();

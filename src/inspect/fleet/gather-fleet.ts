@@ -25,7 +25,7 @@ export interface FleetRequest {
   readonly answerWithin?: number;
   /** Maximum number of pods that are asked at a time; default {@link MOST_CONCURRENT}. */
   readonly mostConcurrent?: number;
-  /** Called with the answers of each pod, which are then forgotten; waits for the result. */
+  /** Called with the answers of each pod, which are not kept; waits for the result. */
   readonly onAnswers?: (pod: FleetPod, answers: PodAnswers) => Promise<void>;
 }
 

@@ -23,7 +23,7 @@ export interface ListOptions {
  * Limit of a whole request, milliseconds. A server that sends a byte a minute is never silent, and would
  * otherwise delay the start forever. API servers allow one minute for a list (`--request-timeout`).
  */
-const MOST_LASTING = 300_000;
+const LONGEST_LIST = 300_000;
 
 /**
  * Lists a resource with one request, and calls `take` for each object as it arrives. There are no pages: API
@@ -95,7 +95,7 @@ async function answerOf<T>(
 ): Promise<T> {
   const deadline = begin();
   const onData = () => deadline.receivesWithin(silence);
-  deadline.endsWithin(MOST_LASTING);
+  deadline.endsWithin(LONGEST_LIST);
   onData();
   try {
     const answer = await client.request({ method: "GET", path, query, signal: deadline.signal });
