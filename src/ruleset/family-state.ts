@@ -132,7 +132,7 @@ export class FamilyState {
     if (!isFixed && keys.size === 0) this.#declare(feature, false);
   }
 
-  /** Replaces the rules of a service port. Call {@link FamilyState.cutIntervals} afterwards. */
+  /** Replaces the rules of a service port. Call {@link FamilyState.divideIntervals} afterwards. */
   put(rules: ServicePortRules): void {
     const { key } = rules.port;
     const before = this.#rules.get(key);
@@ -151,7 +151,7 @@ export class FamilyState {
     this.#intervals?.replace(before, rules);
   }
 
-  /** Removes a service port. Call {@link FamilyState.cutIntervals} afterwards. */
+  /** Removes a service port. Call {@link FamilyState.divideIntervals} afterwards. */
   remove(key: ServicePortKey): void {
     const rules = this.#rules.get(key);
     if (rules === undefined) return;
@@ -166,8 +166,8 @@ export class FamilyState {
    * Divides ports among intervals again if these or explicit ports changed. Called after many changes.
    * @returns whether any interval changed
    */
-  cutIntervals(): boolean {
-    const { pieces = [], addedPorts = [], deletedPorts = [] } = this.#intervals?.cut() ?? {};
+  divideIntervals(): boolean {
+    const { pieces = [], addedPorts = [], deletedPorts = [] } = this.#intervals?.update() ?? {};
     for (const { before, after } of pieces) this.#replaceFrontend(before, after);
     for (const port of addedPorts) this.#setExplicitPort(port, true);
     for (const port of deletedPorts) this.#setExplicitPort(port, false);
@@ -272,7 +272,7 @@ export class FamilyState {
     return this.#lost;
   }
 
-  /** The changes of conflicts since the last call. Call {@link FamilyState.cutIntervals} before. */
+  /** The changes of conflicts since the last call. Call {@link FamilyState.divideIntervals} before. */
   takeConflictChanges(): ReturnType<LostFrontends["take"]> {
     return this.#lost.take((frontend) => this.#candidates.owners.get(frontend)?.port);
   }

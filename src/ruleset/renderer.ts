@@ -59,10 +59,10 @@ export class Renderer {
   #rendered = new Set<ServiceName>();
   /** The changed Services without complete rules, with their progress. */
   readonly #waiting = new Map<ServiceName, Progress>();
-  /** Whether removed service ports with session affinity keep their list ids until intervals are cut. */
+  /** Whether removed service ports with session affinity keep their list ids until intervals are divided. */
   #holdsIds = false;
   /** Whether the last update divided intervals again: the next one then leaves room for others. */
-  #hasCut = false;
+  #hasDivided = false;
   /** Number of service ports and endpoints that this update has rendered. */
   #visits = 0;
 
@@ -139,7 +139,7 @@ export class Renderer {
     if (budgets.shortfalls !== this.#shortfalls)
       for (const name of budgets.shortfalls.keys()) this.#setExcess(name, this.#ownExcessOf(name));
     this.#shortfalls = budgets.shortfalls;
-    this.#cutIntervals();
+    this.#divideIntervals();
   }
 
   /** The elements of a Service, with those of its source ranges. */
@@ -172,7 +172,7 @@ export class Renderer {
   *#renderAll(excluded: Excluded): Generator<undefined> {
     const names = [...this.#waiting.keys()].sort();
     for (const name of names) if (this.#ports.has(name)) yield* this.#removeFormerPorts(name, excluded);
-    if (this.#holdsIds) this.#cutIntervals();
+    if (this.#holdsIds) this.#divideIntervals();
     for (const name of names) yield* this.#renderService(name, excluded, Number.POSITIVE_INFINITY);
   }
 
@@ -183,8 +183,8 @@ export class Renderer {
    * follow each other directly.
    */
   *#renderSome(excluded: Excluded, most: number): Generator<undefined> {
-    const isPause = this.#hasCut;
-    this.#hasCut = false;
+    const isPause = this.#hasDivided;
+    this.#hasDivided = false;
     const elementsOf = (name: ServiceName) => this.#waiting.get(name)?.elements ?? 0;
     const oldestFirst = [...this.#waiting.keys()].filter(
       (name) => !(isPause && this.#changesIntervals(name, excluded)),
@@ -220,9 +220,9 @@ export class Renderer {
     return port !== undefined && context !== undefined && hasIntervals(port, context);
   }
 
-  #cutIntervals(): void {
+  #divideIntervals(): void {
     this.#holdsIds = false;
-    if (this.state.cutIntervals()) this.#hasCut = true;
+    if (this.state.divideIntervals()) this.#hasDivided = true;
   }
 
   #allServices(): ServiceName[] {
@@ -321,7 +321,7 @@ export class Renderer {
       return true;
     }
     const hasId = () => state.ids.hasFor(port.key, rules.lists.isSticky);
-    if (this.#holdsIds && !hasId()) this.#cutIntervals();
+    if (this.#holdsIds && !hasId()) this.#divideIntervals();
     if (!hasId() || !state.prepareSourceRanges(rules, most - this.#work)) return false;
     state.put(rules);
     progress.excess?.delete(port.key);

@@ -36,9 +36,9 @@ export class RulesetState {
     return Object.fromEntries(this.#states().map(({ table }) => [table.family, table]));
   }
 
-  /** Does {@link FamilyState.cutIntervals} for both families. @returns whether any interval changed */
-  cutIntervals(): boolean {
-    return this.#states().filter((state) => state.cutIntervals()).length > 0;
+  /** Does {@link FamilyState.divideIntervals} for both families. @returns whether any interval changed */
+  divideIntervals(): boolean {
+    return this.#states().filter((state) => state.divideIntervals()).length > 0;
   }
 
   /** A copy of the ruleset as last committed. */

@@ -389,7 +389,7 @@ export class Reconciler {
   #removeServicePorts(keys: readonly ServicePortKey[]): void {
     for (const key of keys) for (const family of Object.values(this.state.families)) family.remove(key);
     this.state.deleteAllStaleSourceRanges();
-    this.state.cutIntervals();
+    this.state.divideIntervals();
   }
 }
 

@@ -102,8 +102,8 @@ export class AffinityPoller implements SyncSubscriber {
   start(): void {
     if (this.#isStopped) return;
     const pause = (took: number) => this.#pause(took);
-    this.#task = new PeriodicTask(this.#parts.clock, pause, () => this.look());
-    void this.look();
+    this.#task = new PeriodicTask(this.#parts.clock, pause, () => this.poll());
+    void this.poll();
   }
 
   stop(): void {
@@ -118,10 +118,10 @@ export class AffinityPoller implements SyncSubscriber {
   }
 
   /** Reads the maps that may have entries, and deletes entries. Never rejects. */
-  async look(): Promise<void> {
+  async poll(): Promise<void> {
     this.#isUnfinished = false;
     await loggedReading(this.#failures, async () => {
-      for (const family of FAMILIES) await this.#lookAt(family);
+      for (const family of FAMILIES) await this.#pollFamily(family);
     });
   }
 
@@ -135,7 +135,7 @@ export class AffinityPoller implements SyncSubscriber {
     return this.#parts.state().families[family];
   }
 
-  async #lookAt(family: Family): Promise<void> {
+  async #pollFamily(family: Family): Promise<void> {
     const state = this.#state(family);
     const spec = state?.table.sets.get(AFFINITY)?.spec;
     // Until the rules are repaired, it is not certain which service port has which id.
