@@ -1,5 +1,5 @@
 import type { Family } from "../base/family.ts";
-import { firstSorted } from "../base/first-sorted.ts";
+import { firstSorted, sortedEntries } from "../base/first-sorted.ts";
 import { addToGroup } from "../base/group-by.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import type { ServicePort } from "../model/service-port.ts";
@@ -303,9 +303,7 @@ export class FamilyState {
 
   /** The service ports whose rules are not in the kernel yet, sorted, with their committed rules. */
   uncommitted(): { readonly key: ServicePortKey; readonly before: ServicePortRules | undefined }[] {
-    return [...this.#before]
-      .map(([key, before]) => ({ key, before }))
-      .sort((a, b) => (a.key < b.key ? -1 : 1));
+    return sortedEntries(this.#before).map(([key, before]) => ({ key, before }));
   }
 
   /** A copy of the table as last committed. */
