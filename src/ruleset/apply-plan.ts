@@ -247,22 +247,21 @@ function changes(all: readonly TableDelta[], size: number, kinds: readonly Front
 }
 
 /** Separates deleted source ranges: packets in flight may still have the number of their list. */
-function withoutRemovedRanges(deltas: readonly TableDelta[]) {
-  const removedOf = ({ mode, objects, elements }: TableDelta) =>
+function withoutRemovedRanges(all: readonly TableDelta[]) {
+  const parts = all.map((delta) => {
+    const { mode, objects, elements } = delta;
     // Without the set, no packet can have a number.
-    mode === "change" && !objects.some(({ name, after }) => name === SOURCE_RANGES && after === undefined)
-      ? elements.filter(({ spec, deleted }) => spec.name === SOURCE_RANGES && deleted.length > 0)
-      : [];
+    const isSetGone = objects.some(({ name, after }) => name === SOURCE_RANGES && after === undefined);
+    const isRemoved = ({ spec, deleted }: ElementsDelta) =>
+      mode === "change" && !isSetGone && spec.name === SOURCE_RANGES && deleted.length > 0;
+    return {
+      delta: { ...delta, elements: elements.filter((one) => !isRemoved(one)) },
+      ranges: onlyElements(delta, elements.filter(isRemoved)),
+    };
+  });
   return {
-    deltas: deltas.map((delta) => {
-      const removed = removedOf(delta);
-      if (removed.length === 0) return delta;
-      return { ...delta, elements: delta.elements.filter((one) => !removed.includes(one)) };
-    }),
-    ranges: deltas.flatMap((delta) => {
-      const removed = removedOf(delta);
-      return removed.length === 0 ? [] : [onlyElements(delta, removed)];
-    }),
+    deltas: parts.map(({ delta }) => delta),
+    ranges: parts.flatMap(({ ranges }) => nonEmpty(ranges)),
   };
 }
 
