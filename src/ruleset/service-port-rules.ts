@@ -1,3 +1,4 @@
+import { oncePerObject } from "../base/once-per-object.ts";
 import type { Endpoint } from "../model/endpoint.ts";
 import type { Service } from "../model/service.ts";
 import {
@@ -262,12 +263,7 @@ export function frontendOf(rules: ServicePortRules, key: string): FrontendRules 
 const FEW = 8;
 
 /** Frontends by key: searching tens of thousands of addresses one by one takes minutes. */
-const indexes = new WeakMap<readonly FrontendRules[], ReadonlyMap<string, FrontendRules>>();
-
-function indexOf(frontends: readonly FrontendRules[]): ReadonlyMap<string, FrontendRules> {
-  const known = indexes.get(frontends);
-  if (known !== undefined) return known;
-  const index = new Map(frontends.map((frontend) => [frontend.key, frontend]));
-  indexes.set(frontends, index);
-  return index;
-}
+const indexOf = oncePerObject(
+  (frontends: readonly FrontendRules[]): ReadonlyMap<string, FrontendRules> =>
+    new Map(frontends.map((frontend) => [frontend.key, frontend])),
+);

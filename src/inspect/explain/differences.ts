@@ -1,5 +1,6 @@
 import type { Family } from "../../base/family.ts";
 import { addToGroup } from "../../base/group-by.ts";
+import { oncePerObject } from "../../base/once-per-object.ts";
 import { moreLines } from "../../base/text.ts";
 import { chainRole, FRONTEND_KINDS } from "../../features/frontends.ts";
 import { FEATURES } from "../../features/registry.ts";
@@ -76,13 +77,12 @@ interface OwnedElements {
 
 type Positions = ReadonlyMap<string | number, readonly number[]>;
 
-/** Caches the differences of each input. Comparing again for each of 1,000 Services took half of the time. */
-const known = new WeakMap<ExplainInput, Map<Family, Difference | undefined>>();
+/** The differences of an input so far. Comparing again for each of 1,000 Services took half of the time. */
+const knownOf = oncePerObject((_: ExplainInput) => new Map<Family, Difference | undefined>());
 
 function differenceOf(actual: Table, desired: Table, input: ExplainInput): Difference | undefined {
   const { family } = desired;
-  const ofFamilies = known.get(input) ?? new Map<Family, Difference | undefined>();
-  known.set(input, ofFamilies);
+  const ofFamilies = knownOf(input);
   if (!ofFamilies.has(family)) {
     const [delta] = diffRuleset({ [family]: actual }, { [family]: desired });
     ofFamilies.set(family, delta && { delta, owners: delta.elements.map(ownedElements) });

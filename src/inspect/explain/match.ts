@@ -1,4 +1,5 @@
 import { addToGroup } from "../../base/group-by.ts";
+import { oncePerObject } from "../../base/once-per-object.ts";
 import { INTERVALS } from "../../features/frontends.ts";
 import type { SliceEndpoint } from "../../model/endpoint-slice.ts";
 import type { ServiceName } from "../../model/ids.ts";
@@ -131,18 +132,8 @@ interface Owners {
   readonly endpoints: ReadonlyMap<string, readonly EndpointAt[]>;
 }
 
-/**
- * Caches the owners of each input: a thousand refused connections may look up a hundred thousand endpoints.
- */
-const ownersByInput = new WeakMap<ExplainInput, Owners>();
-
-function ownersOf(input: ExplainInput): Owners {
-  const owners = ownersByInput.get(input) ?? ownersIn(input.cache);
-  ownersByInput.set(input, owners);
-  return owners;
-}
-
-function ownersIn(cache: ObjectCache): Owners {
+/** Found once: a thousand refused connections may look up a hundred thousand endpoints. */
+const ownersOf = oncePerObject(({ cache }: ExplainInput): Owners => {
   const services = new Map<string, Service[]>();
   const nodePorts = new Map<string, Service[]>();
   const endpoints = new Map<string, EndpointAt[]>();
@@ -160,7 +151,7 @@ function ownersIn(cache: ObjectCache): Owners {
     }
   }
   return { services, nodePorts, endpoints };
-}
+});
 
 /**
  * The Pods (`namespace/name`) by address, as far as EndpointSlices name them. Pods that are no endpoint of a
