@@ -3,7 +3,7 @@ import { firstSorted, sortedEntries } from "../base/first-sorted.ts";
 import { addToGroup } from "../base/group-by.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import type { ServicePort } from "../model/service-port.ts";
-import type { SetSpec, Table } from "../nft/ast/ruleset.ts";
+import type { Table } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
 import { Candidates } from "./candidates.ts";
 import { REFUSALS } from "./chain-names.ts";
@@ -23,16 +23,15 @@ import {
   type FrontendElements,
   flowtableOf,
   type IntervalFrontends,
-  isInTable,
   kindsIn,
   type RulesetPart,
 } from "./node-context.ts";
+import { OptionalParts } from "./optional-parts.ts";
 import { clientsOf, frontendOf, type ServicePortRules } from "./service-port-rules.ts";
-import { setSpecs, sourceRangesSpecs } from "./set-specs.ts";
+import { SOURCE_RANGES_PART, setSpecs } from "./set-specs.ts";
 import { NO_ENDPOINTS, NODEPORT_IPS, PORT_PROTOCOLS } from "./sets.ts";
 import { SharedObjects } from "./shared-objects.ts";
 import { SourceRangeLists } from "./source-range-lists.ts";
-import { staticChains } from "./static-chains.ts";
 
 /** A frontend that more than one service port wants. */
 export interface Conflict {
@@ -56,10 +55,7 @@ export class FamilyState {
   readonly #before = new Map<ServicePortKey, ServicePortRules | undefined>();
   readonly #lost = new LostFrontends();
   readonly #candidates = new Candidates(this.#lost);
-  /** The optional parts that the table has: `sourceRanges`, and features by name. */
-  readonly #parts = new Set<string>();
-  /** The service ports that need an optional part, even those without a frontend. */
-  readonly #users: ReadonlyMap<string, Set<ServicePortKey>>;
+  readonly #parts: OptionalParts;
   readonly #nodePorts = new Set<string>();
   #nodePortsRevision = 0;
   readonly #shared: SharedObjects;
@@ -74,8 +70,6 @@ export class FamilyState {
   /** Undefined without this feature. */
   readonly #intervals: DividedIntervals | undefined;
   #context: FamilyContext;
-  /** The names of the chains that do not depend on single Services. */
-  #static: readonly string[] = [];
 
   /** @param ids known ids of service ports; none if absent */
   constructor(context: FamilyContext, ids = new ListIds(context.maxStickyPorts)) {
@@ -94,10 +88,7 @@ export class FamilyState {
       () => [...this.#candidates.owners.keys(), ...this.#context.apiServers],
       this.#lost,
     );
-    const optional = context.features
-      .filter(({ ownSet, isAlways }) => ownSet === undefined && isAlways === undefined)
-      .map(({ name }) => name);
-    this.#users = new Map(["sourceRanges", ...optional].map((part) => [part, new Set()]));
+    this.#parts = new OptionalParts(this.#tracker, context);
     this.setContext(context);
   }
 
@@ -116,7 +107,7 @@ export class FamilyState {
     const { apiServers: before } = this.#context;
     this.#context = context;
     for (const key of new Set([...before, ...context.apiServers])) this.#updateExplicitPort(key);
-    this.#putStaticChains();
+    this.#parts.setContext(context);
     this.#replaceKeys(PORT_PROTOCOLS, PROTOCOLS_WITH_PORTS);
     const addresses = context.nodePorts.kind === "addresses" ? context.nodePorts.addresses : [];
     this.#replaceKeys(NODEPORT_IPS, new Set(addresses.toSorted()));
@@ -127,20 +118,16 @@ export class FamilyState {
     const part = this.features.find(({ name }) => name === feature);
     if (part?.ownSet === undefined) return;
     const isFixed = part.isAlways?.(this.#context) === true;
-    if (!isFixed && keys.size > 0) this.#declare(feature, true);
+    if (!isFixed && keys.size > 0) this.#parts.declare(feature, true);
     this.#replaceKeys(part.ownSet, keys);
-    if (!isFixed && keys.size === 0) this.#declare(feature, false);
+    if (!isFixed && keys.size === 0) this.#parts.declare(feature, false);
   }
 
   /** Replaces the rules of a service port. Call {@link FamilyState.divideIntervals} afterwards. */
   put(rules: ServicePortRules): void {
     const { key } = rules.port;
     const before = this.#rules.get(key);
-    for (const [part, users] of this.#users) {
-      if (this.#needs(rules, part)) users.add(key);
-      else users.delete(key);
-      if (users.size > 0) this.#declare(part, true);
-    }
+    this.#parts.use(rules);
     this.#noteCommitted(key, before);
     this.#rules.set(key, rules);
     for (const element of sharedElements(rules)) this.#shared.addElement(element);
@@ -157,7 +144,7 @@ export class FamilyState {
     if (rules === undefined) return;
     this.#noteCommitted(key, rules);
     this.#rules.delete(key);
-    for (const users of this.#users.values()) users.delete(key);
+    this.#parts.remove(key);
     this.#withdraw(rules, new Set());
     this.#intervals?.replace(rules, undefined);
   }
@@ -171,11 +158,7 @@ export class FamilyState {
     for (const { before, after } of pieces) this.#replaceFrontend(before, after);
     for (const port of addedPorts) this.#setExplicitPort(port, true);
     for (const port of deletedPorts) this.#setExplicitPort(port, false);
-    for (const [part, users] of this.#users) {
-      // A set that is deleted keeps its elements in the kernel for a while: it has to be empty by then.
-      const isUsed = part === "sourceRanges" && !this.#sourceRanges.isEmpty;
-      this.#declare(part, isUsed || users.size > 0);
-    }
+    this.#parts.cleanUp(!this.#sourceRanges.isEmpty);
     return pieces.length > 0;
   }
 
@@ -196,7 +179,7 @@ export class FamilyState {
 
   /** Whether the table has what a feature adds to it. */
   hasPart(feature: RulesetPart): boolean {
-    return isInTable(feature, this.#context, this.#parts);
+    return this.#parts.has(feature);
   }
 
   /** The rules of a service port; undefined if there are none. */
@@ -325,7 +308,7 @@ export class FamilyState {
   prepareSourceRanges({ frontends }: ServicePortRules, most: number): boolean {
     const guard = frontends.find((frontend) => frontend.guard !== undefined)?.guard;
     if (guard === undefined) return true;
-    this.#declare("sourceRanges", true);
+    this.#parts.declare(SOURCE_RANGES_PART, true);
     return this.#sourceRanges.prepare(guard, most);
   }
 
@@ -425,13 +408,13 @@ export class FamilyState {
 
   /** Records that an explicit port came or went: the frontend of a service port, or an API server. */
   #updateExplicitPort(key: string): void {
-    const isTaken = this.#candidates.owners.has(key) || this.#context.apiServers.includes(key);
-    if (this.#intervals?.setPort(key, isTaken)) this.#setExplicitPort(key, isTaken);
+    const isThere = this.#candidates.owners.has(key) || this.#context.apiServers.includes(key);
+    if (this.#intervals?.setPort(key, isThere)) this.#setExplicitPort(key, isThere);
   }
 
-  #setExplicitPort(key: string, isTaken: boolean): void {
+  #setExplicitPort(key: string, isThere: boolean): void {
     const set = this.intervals?.kind.explicitPorts;
-    if (set !== undefined) this.#tracker.setElement(set, key, isTaken ? "" : undefined);
+    if (set !== undefined) this.#tracker.setElement(set, key, isThere ? "" : undefined);
   }
 
   /** Replaces the rules of a frontend, or of a piece of an interval. */
@@ -465,49 +448,12 @@ export class FamilyState {
     if (rules?.way !== undefined && id !== undefined) this.#putList(key, listId(id, rules.way));
   }
 
-  /** Declares or deletes the sets and chains of a part, or of a feature. */
-  #declare(part: string, isNeeded: boolean): void {
-    if (isNeeded === this.#parts.has(part)) return;
-    if (isNeeded) this.#parts.add(part);
-    else this.#parts.delete(part);
-    for (const spec of this.#specsOf(part)) {
-      if (isNeeded) this.#tracker.putSet(spec);
-      else this.#tracker.deleteSet(spec.name);
-    }
-    this.#putStaticChains();
-    // The balancing chains of intervals look into the maps of their feature.
-    const prefix =
-      part === this.#intervalFeature?.name ? this.#intervalFeature.intervals?.kind.prefix : undefined;
-    if (prefix === undefined || isNeeded) return;
-    for (const name of [...this.table.chains.keys()])
-      if (name.startsWith(prefix)) this.#tracker.deleteChain(name);
-  }
-
-  #needs({ lists, frontends, intervals, ofFeatures }: ServicePortRules, part: string): boolean {
-    if (part === "sourceRanges") return frontends.some(({ guard }) => guard !== undefined);
-    if (part === this.#intervalFeature?.name) return intervals.length > 0;
-    const isOf = (one: { readonly part: RulesetPart }) => one.part.name === part;
-    return (lists.parts?.some(isOf) || ofFeatures?.some(isOf)) ?? false;
-  }
-
-  #specsOf(part: string): readonly SetSpec[] {
-    const { specs = sourceRangesSpecs } = this.features.find(({ name }) => name === part) ?? {};
-    return specs(this.#context);
-  }
-
   /** Replaces the keys of a set; does nothing without the set. */
   #replaceKeys(set: string, wanted: ReadonlySet<string>): void {
     const known = this.table.sets.get(set)?.elements;
     if (known === undefined) return;
     for (const key of [...known.keys()]) if (!wanted.has(key)) this.#tracker.deleteElement(set, key);
     for (const key of wanted) this.#tracker.putElement(set, key, "");
-  }
-
-  #putStaticChains(): void {
-    const chains = new Map(staticChains(this.#context, this.#parts).map((chain) => [chain.name, chain]));
-    for (const chain of chains.values()) this.#tracker.putChain(chain);
-    for (const name of this.#static) if (!chains.has(name)) this.#tracker.deleteChain(name);
-    this.#static = [...chains.keys()];
   }
 }
 

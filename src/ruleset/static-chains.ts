@@ -16,6 +16,7 @@ import {
 } from "./masquerade.ts";
 import { type FamilyContext, intervalsIn, isInTable, type RulesetPart } from "./node-context.ts";
 import { beforeRefusal, HAS_PORTS } from "./refusal-rules.ts";
+import { SOURCE_RANGES_PART } from "./set-specs.ts";
 import { CLUSTER_IPS, NO_ENDPOINTS, NODEPORT_IPS } from "./sets.ts";
 import { sourceRangesAllowed, sourceRangesCheck, toSourceRangesCheck } from "./source-ranges.ts";
 
@@ -23,7 +24,7 @@ const NO_PARTS: ReadonlySet<string> = new Set();
 
 /**
  * The chains of a family that do not depend on single Services: their number is constant.
- * @param parts what the table has beside its other rules: `sourceRanges`, and features by name
+ * @param parts the optional parts that the table has: {@link SOURCE_RANGES_PART}, and features by name
  */
 export function staticChains(context: FamilyContext, parts = NO_PARTS): Chain[] {
   const further = context.features.flatMap(({ name, intervals }) =>
@@ -34,9 +35,9 @@ export function staticChains(context: FamilyContext, parts = NO_PARTS): Chain[] 
   return [
     ...baseChains(context, features),
     { name: "services", rules: servicesRules(context, kinds) },
-    ...kinds.flatMap((kind) => wayChains(context, kind, features, parts.has("sourceRanges"))),
+    ...kinds.flatMap((kind) => wayChains(context, kind, features, parts.has(SOURCE_RANGES_PART))),
     ...features.flatMap((feature) => feature.chains(context)),
-    ...(parts.has("sourceRanges") ? besideSourceRanges(context) : []),
+    ...(parts.has(SOURCE_RANGES_PART) ? besideSourceRanges(context) : []),
     {
       name: REJECT_CHAIN,
       rules: [...beforeRefusal(context), ...features.flatMap(({ onRefusal = [] }) => onRefusal), ...refuse()],
