@@ -1,6 +1,7 @@
 import type { Clock, Timer } from "../../base/clock.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import { type ByFamily, FAMILIES, type Family } from "../../base/family.ts";
+import { addToCount } from "../../base/group-by.ts";
 import type { Logger } from "../../base/logger.ts";
 import { PeriodicTask } from "../../base/periodic-task.ts";
 import { loggedReading } from "../../kernel/logged-reading.ts";
@@ -165,7 +166,7 @@ export class AffinityPoller implements SyncSubscriber {
       for (const entry of batch) {
         const id = servicePortOf(entry.key);
         total++;
-        if (state.ownerOfList(id) !== undefined) counts.set(id, (counts.get(id) ?? 0) + 1);
+        if (state.ownerOfList(id) !== undefined) addToCount(counts, id, 1);
         else if (gone.length < MOST_DELETED) gone.push(entry);
       }
     }
