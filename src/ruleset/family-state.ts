@@ -27,7 +27,7 @@ import {
   type RulesetPart,
 } from "./node-context.ts";
 import { OptionalParts } from "./optional-parts.ts";
-import { clientsOf, frontendOf, type ServicePortRules } from "./service-port-rules.ts";
+import { frontendClientsOf, frontendOf, type ServicePortRules } from "./service-port-rules.ts";
 import { SOURCE_RANGES_PART, setSpecs } from "./set-specs.ts";
 import { NO_ENDPOINTS, NODEPORT_IPS, PORT_PROTOCOLS } from "./sets.ts";
 import { SharedObjects } from "./shared-objects.ts";
@@ -432,7 +432,8 @@ export class FamilyState {
     else this.#putList(key, this.#lists.add(after.port.key, lists, to.way, kind));
     if (before !== undefined && from?.way !== undefined) this.#lists.remove(before.port.key, from.way, kind);
     if (kind === PORTS)
-      for (const elements of this.#ofFeatures) elements.replace(from && clientsOf(from), to && clientsOf(to));
+      for (const elements of this.#ofFeatures)
+        elements.replace(from && frontendClientsOf(from), to && frontendClientsOf(to));
     if (from?.guard !== undefined) this.#sourceRanges.remove(from.guard);
   }
 

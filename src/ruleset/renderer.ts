@@ -9,7 +9,7 @@ import { ejectionFor, mayEject } from "./ejection.ts";
 import { contextOf, drawsIn, hasIntervals, type NodeContext } from "./node-context.ts";
 import { AllPorts, PortReasons, type ReasonsOfService } from "./port-reasons.ts";
 import { RulesetState } from "./ruleset-state.ts";
-import { excessOf, renderServicePort } from "./service-port-rules.ts";
+import { limitExceededBy, renderServicePort } from "./service-port-rules.ts";
 import type { Served } from "./shared-budgets.ts";
 
 /** Service ports that get no rules. */
@@ -313,7 +313,7 @@ export class Renderer {
     const choice = chooseEndpoints(port, endpoints, context.place, ejectionFor(port, this.#cache, context));
     const rules = renderServicePort(port, choice, context, before);
     this.#visits += 1 + endpoints.length;
-    const excess = excessOf(rules);
+    const excess = limitExceededBy(rules);
     if (excess !== undefined) {
       state.remove(port.key);
       progress.excess ??= new Map();

@@ -90,7 +90,7 @@ export function renderServicePort(
 }
 
 /** Tells which clients a frontend serves; undefined if it serves none. */
-export function clientsOf({ key, way, refusal, guard }: FrontendRules): FrontendClients | undefined {
+export function frontendClientsOf({ key, way, refusal, guard }: FrontendRules): FrontendClients | undefined {
   // Without a local endpoint, the policy "Local" serves only pods and the node itself.
   const isInside = way === "external-local" && refusal === "no-local-endpoints";
   if (way === undefined || (refusal !== undefined && !isInside)) return undefined;
@@ -98,7 +98,7 @@ export function clientsOf({ key, way, refusal, guard }: FrontendRules): Frontend
 }
 
 /** Describes the limit that the rules of a service port exceed; undefined if they exceed none. */
-export function excessOf({ lists }: Pick<ServicePortRules, "lists">): string | undefined {
+export function limitExceededBy({ lists }: Pick<ServicePortRules, "lists">): string | undefined {
   if (!lists.isSticky) return undefined;
   // An endpoint in both lists has only one id.
   const count = new Set([...(lists.cluster?.targets ?? []), ...(lists.local?.targets ?? [])]).size;

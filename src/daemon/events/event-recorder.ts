@@ -5,7 +5,7 @@ import { FailureLog } from "../../base/failure-log.ts";
 import { addToCount } from "../../base/group-by.ts";
 import type { Logger } from "../../base/logger.ts";
 import { NamespaceTokens } from "../../base/namespace-tokens.ts";
-import { type ApiClient, readText } from "../../kube/client/client.ts";
+import { type ApiClient, readBody } from "../../kube/client/client.ts";
 import { boundedEvent, type EventNote, eventNamespace, eventObject, seriesPatch } from "./events.ts";
 
 /** Sends Events to the API server. */
@@ -38,7 +38,7 @@ export function apiEventSink(client: ApiClient): EventSink {
     async send(method, path, body) {
       const signal = AbortSignal.timeout(TIMEOUT);
       const answer = await client.request({ method, path, body, signal });
-      const text = await readText(answer.body);
+      const text = await readBody(answer.body);
       const { status } = answer;
       if (status < 300 || (method === "POST" && status === CONFLICT)) return;
       const reason = `${method} ${path}: ${status} ${text.slice(0, 200)}`;

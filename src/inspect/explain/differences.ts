@@ -17,7 +17,7 @@ import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
 
 /** Maximum number of differences to list. The others are counted. */
-const MOST = 20;
+const MOST_LINES = 20;
 
 /** Explains a difference in a chain that all connections pass: these chains depend only on options. */
 const OTHER_OPTIONS = "other options than those given here (--config), or other software, make such rules";
@@ -48,7 +48,7 @@ export function liveDifferences(connection: Connection, input: ExplainInput): st
     ...chains.flatMap((chain) => chainLines(chain, actual.chains.get(chain.name))),
     ...(chains.some(({ name }) => !isOfSomeFrontends(name)) ? [OTHER_OPTIONS] : []),
   ];
-  return [...all.slice(0, MOST), ...moreLines(all.length - MOST)];
+  return [...all.slice(0, MOST_LINES), ...moreLines(all.length - MOST_LINES)];
 }
 
 /**
