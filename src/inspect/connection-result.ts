@@ -14,7 +14,7 @@ export function resultOf({ destinations, refused, dropped }: Summary): OwnResult
   return translated === destinations.length ? "served" : translated === 0 ? "not-handled" : "varies";
 }
 
-/** A share, roundedSum, because sums of fractions are rarely exact. */
+/** A share, rounded, because sums of fractions are rarely exact. */
 export function roundedSum(share: number): number {
   return Math.round(share * 1e6) / 1e6;
 }
