@@ -17,7 +17,7 @@ export function firstSorted<T>(items: Iterable<T>, most: number, keyOf: (item: T
 }
 
 /** Returns the entries of a map in the order of their keys. */
-export function sortedEntries<T>(entries: ReadonlyMap<string, T>): [string, T][] {
+export function sortedEntries<K extends string, T>(entries: ReadonlyMap<K, T>): [K, T][] {
   return [...entries].sort(([a], [b]) => (a < b ? -1 : 1));
 }
 

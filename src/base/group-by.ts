@@ -11,3 +11,11 @@ export function addToGroup<K, T>(groups: Map<K, T[]>, key: K, item: T): void {
   if (group === undefined) groups.set(key, [item]);
   else group.push(item);
 }
+
+/** Adds to the count of a key, which is absent when it is 0. @returns the new count */
+export function addToCount<K>(counts: Map<K, number>, key: K, added: number): number {
+  const count = (counts.get(key) ?? 0) + added;
+  if (count > 0) counts.set(key, count);
+  else counts.delete(key);
+  return count;
+}

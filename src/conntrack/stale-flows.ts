@@ -98,7 +98,7 @@ export class UdpFrontends {
 
   #replace(name: ServiceName, before: Service | undefined, after: Service | undefined): void {
     const wanted = new Set(this.#keysOf(after));
-    this.#remember([...this.#keysOf(before)].filter((key) => !wanted.has(key)));
+    this.#addRemoved([...this.#keysOf(before)].filter((key) => !wanted.has(key)));
     if (after === undefined) this.#services.delete(name);
     else this.#services.set(name, after);
     const hasIntervals = (service: Service) =>
@@ -122,7 +122,7 @@ export class UdpFrontends {
     return Object.values(this.#parts.state().families);
   }
 
-  /** Returns the keys of removed frontends, and forgets them. */
+  /** Hands over the keys of removed frontends. */
   takeRemoved(): ReadonlySet<string> {
     const removed = this.#removed;
     this.#removed = new Set();
@@ -133,10 +133,10 @@ export class UdpFrontends {
   putBack(removed: ReadonlySet<string>): void {
     const newer = this.#removed;
     this.#removed = new Set(removed);
-    this.#remember(newer);
+    this.#addRemoved(newer);
   }
 
-  #remember(keys: Iterable<string>): void {
+  #addRemoved(keys: Iterable<string>): void {
     for (const key of keys) this.#removed.add(key);
     for (const key of this.#removed) {
       if (this.#removed.size <= MOST_REMOVED) break;

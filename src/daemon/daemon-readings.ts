@@ -42,7 +42,7 @@ export function createReadings(
 /** Makes what enabled features do, and their metrics. */
 function daemonParts(
   { system, logger, nft, tables, options }: DaemonInput,
-  { cache, reconciler, nodeContext, loop, parts }: Proxier,
+  { cache, reconciler, nodeContext, loop, stateParts }: Proxier,
   metrics: Metrics,
   events: EventRecorder,
 ): readonly DaemonPart[] {
@@ -64,7 +64,7 @@ function daemonParts(
   };
   return workingFeatures(options).flatMap(({ name, createDaemonPart }) => {
     if (createDaemonPart === undefined) return [];
-    const ofState = parts.find((one) => one.name === name);
+    const ofState = stateParts.find((one) => one.name === name);
     const part = createDaemonPart({ ...host, shown: () => ofState?.shown() });
     metrics.addFeature(part);
     return [part];

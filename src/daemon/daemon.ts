@@ -96,7 +96,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     ...(dryRun ? [] : services.subscribers),
     ...readings.features.map((feature): SyncSubscriber => ({ synced: (sync) => feature.synced?.(sync) })),
     ...(dryRun ? [] : [readings.affinity]),
-    changeTimer(proxier.parts, clock, () => proxier.loop.request()),
+    changeTimer(proxier.stateParts, clock, () => proxier.loop.request()),
   ];
   const routes = {
     healthz: healthRoutes(reports, clock, (path, status) =>

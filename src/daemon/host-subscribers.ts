@@ -59,7 +59,8 @@ function reservedPorts(
       // Other programs may have changed the list, so a full sync checks it again.
       const isDue = kind === "full" || failures.isFailing;
       const isOn = isWanted();
-      if (![isChanged(state), isOn !== wasWanted, isDue].includes(true)) return;
+      const arePortsChanged = isChanged(state);
+      if (!arePortsChanged && isOn === wasWanted && !isDue) return;
       wasWanted = isOn;
       const wanted = isOn ? nodePortsOf(state) : new Set<number>();
       const text = [...wanted].sort((a, b) => a - b).join();
@@ -86,7 +87,7 @@ export function hostServices(
 ) {
   const { system, logger, nodeName } = input;
   const { clock } = system;
-  const { cache, reconciler, nodeContext, parts } = proxier;
+  const { cache, reconciler, nodeContext, stateParts } = proxier;
   const state = () => reconciler.state;
   const health = new ServiceHealthServers({
     isProxyHealthy: isServed,
@@ -96,7 +97,7 @@ export function hostServices(
       events.record(failedHealthPortEvent(serviceSubject(cache, service), port, nodeName, messageOf(error))),
   });
   const loopback = loopbackProxy(input, cache, metrics, events);
-  const ends = parts.flatMap(({ flows }) => flows ?? []);
+  const ends = stateParts.flatMap(({ flows }) => flows ?? []);
   const frontends = new UdpFrontends({
     cache,
     state,

@@ -22,7 +22,7 @@ export interface Proxier {
   readonly runner: BoundedFrequencyRunner;
   readonly nodeContext: NodeContextReader;
   /** What features add to the desired state. */
-  readonly parts: readonly StatePart[];
+  readonly stateParts: readonly StatePart[];
   readonly reconciler: Reconciler;
   readonly loop: SyncLoop;
 }
@@ -48,9 +48,9 @@ export function createProxier(
   const { apiServers } = objects;
   const nodeContext = new NodeContextReader({ options, cache, host, apiServers, readHost });
   const parts = stateParts(initial, { cache, clock, isFinal: false });
-  const reconciler = new Reconciler({ cache, nft, tables, parts, checksHealth: !dryRun });
+  const reconciler = new Reconciler({ cache, nft, tables, stateParts: parts, checksHealth: !dryRun });
   const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext });
-  return { source, tracker, cache, runner, nodeContext, parts, reconciler, loop };
+  return { source, tracker, cache, runner, nodeContext, stateParts: parts, reconciler, loop };
 }
 
 /**

@@ -81,7 +81,7 @@ export class Reports {
   /** Returns the current state of the daemon, for commands. */
   state(): DaemonState {
     const { version, dryRun, system } = this.#input;
-    const { cache, nodeContext, reconciler, source, parts } = this.#proxier;
+    const { cache, nodeContext, reconciler, source, stateParts } = this.#proxier;
     const { syncs, failures, lastSyncedAt, verifiedAt, problem } = this.history.snapshot();
     const { pendingSince } = this.health;
     return {
@@ -102,7 +102,7 @@ export class Reports {
       sources: source.states(),
       sync: { syncs, failures, lastSyncedAt, verifiedAt, pendingSince, problem },
       quarantined: [...reconciler.quarantined.keys()],
-      features: Object.fromEntries(parts.map((part) => [part.name, part.shown()])),
+      features: Object.fromEntries(stateParts.map((part) => [part.name, part.shown()])),
       ejected: this.#ejected,
       problems: this.problems(),
     };

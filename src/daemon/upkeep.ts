@@ -1,6 +1,3 @@
-import type { Timer } from "../base/clock.ts";
-import { messageOf } from "../base/errors.ts";
-import { FailureLog } from "../base/failure-log.ts";
 import { PeriodicTask } from "../base/periodic-task.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { DriftRepair } from "../drift/drift-repair.ts";
@@ -10,10 +7,8 @@ import { type CostlyTable, costlyTablesAdvice, costlyTableText } from "../kernel
 import { QUARANTINE_RETRY } from "../sync/quarantine.ts";
 import type { SyncSubscriber } from "../sync/sync-report.ts";
 import type { DaemonInput } from "./daemon-input.ts";
+import { HostChanges } from "./host-changes.ts";
 import type { Proxier } from "./proxier.ts";
-
-/** Wait for further changes of the host, which often come together. Milliseconds. */
-const SETTLING = 200;
 
 /** Interval between two counts of the sets of other software. Milliseconds. */
 const OTHERS_PERIOD = 600_000;
@@ -31,9 +26,7 @@ export class Upkeep {
   readonly #options: () => ProxyOptions;
   readonly #proxier: Proxier;
   readonly #periodic: PeriodicTask[] = [];
-  readonly #onAddresses: (addresses: readonly string[]) => void;
-  readonly #hostFailures: FailureLog;
-  #hostTimer: Timer | undefined;
+  readonly #host: HostChanges;
   #costlyTables: readonly CostlyTable[] = [];
   #isLogged = false;
 
@@ -61,12 +54,7 @@ export class Upkeep {
     this.#input = input;
     this.#options = options;
     this.#proxier = proxier;
-    this.#onAddresses = onAddresses;
-    this.#hostFailures = new FailureLog(
-      { logger, clock },
-      "cannot read the addresses of this host, retrying",
-      "the addresses of this host can be read again",
-    );
+    this.#host = new HostChanges(input, proxier, onAddresses);
   }
 
   /** The tables of other software that slow transactions down, as last counted. */
@@ -89,22 +77,22 @@ export class Upkeep {
     this.#events.start({
       onCommit: (commit) => void repair.committed(commit),
       needsOwnElements: () => repair.needsOwnElements,
-      onHostChange: () => this.#hostChanged(),
+      onHostChange: () => this.#host.changed(),
       onBegun: () => {
         this.verifier.compareNow();
-        this.#hostChanged();
+        this.#host.changed();
       },
     });
     this.verifier.start({
       onDifferences: (found) => repair.drifted({ kind: "differences", found }),
       onUnreadable: (reason) => repair.drifted({ kind: "unreadable", reason }),
     });
-    const comparisonPeriod = () => this.#options().fullResyncPeriodMs;
-    this.#every(comparisonPeriod, () => repair.compareAll("periodic"));
+    const resyncPeriod = () => this.#options().fullResyncPeriodMs;
+    this.#every(resyncPeriod, () => repair.fullResync("periodic"));
   }
 
   stop(): void {
-    this.#hostTimer?.cancel();
+    this.#host.stop();
     for (const task of this.#periodic) task.stop();
     this.#events.stop();
     this.verifier.stop();
@@ -114,15 +102,7 @@ export class Upkeep {
   /** Applies changed periods, and reads the host again. */
   optionsChanged(): void {
     for (const task of this.#periodic) task.periodChanged();
-    void this.#readHost();
-  }
-
-  /** Reads the host again soon. */
-  #hostChanged(): void {
-    this.#hostTimer ??= this.#input.system.clock.after(SETTLING, () => {
-      this.#hostTimer = undefined;
-      void this.#readHost();
-    });
+    void this.#host.read();
   }
 
   /** Finds tables of other software that slow transactions down, and logs the first that it finds. */
@@ -137,23 +117,12 @@ export class Upkeep {
     logger.warn({ tables: counts, action }, "sets of other software slow down changes of both IP families");
   }
 
-  /** Deletes stale chains. Reads the host if that failed before, or nothing tells of its changes. */
+  /** Deletes stale chains. Reads the host after a failure, and in a dry run, which gets no notifications. */
   async #maintain(): Promise<void> {
     const { dryRun } = this.#input;
-    if (dryRun || this.#hostFailures.isFailing) await this.#readHost();
-    if (!dryRun) await this.#proxier.loop.deleteStaleChains();
-    this.#proxier.loop.requestIfContextChanged();
-  }
-
-  async #readHost(): Promise<void> {
-    const { nodeContext, loop } = this.#proxier;
-    try {
-      await nodeContext.refresh();
-      this.#onAddresses(nodeContext.host.local);
-      this.#hostFailures.end();
-    } catch (error) {
-      this.#hostFailures.add(messageOf(error));
-    }
+    const { loop } = this.#proxier;
+    if (dryRun || this.#host.isFailing) await this.#host.read();
+    if (!dryRun) await loop.deleteStaleChains();
     loop.requestIfContextChanged();
   }
 

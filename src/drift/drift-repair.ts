@@ -33,11 +33,15 @@ export interface DriftRepairParts {
 }
 
 /**
- * The pause that a repair calls for, in durations of the repair: two programs that undo each other's rules
- * then use at most a tenth of the time. Pauses of up to `CREDIT` are not made. Milliseconds.
+ * Pause after a repair, in durations of the repair: if two programs undo each other's rules, repairs take at
+ * most a tenth of the time.
  */
 const PAUSE_FACTOR = 9;
+
+/** Pauses are made once they add up to more than this. Milliseconds. */
 const CREDIT = 2000;
+
+/** Maximum pause before a repair, milliseconds. */
 const LONGEST_PAUSE = 30_000;
 
 /** The same while tables are missing: no Service is served until they are back. */
@@ -51,12 +55,12 @@ const LONGEST_WITHOUT_TABLES = 1000;
 export class DriftRepair implements SyncSubscriber {
   readonly #parts: DriftRepairParts;
   readonly #logger: Logger;
-  /** The end of the pauses that earlier repairs call for, on the monotonic clock. */
-  #restsUntil = Number.NEGATIVE_INFINITY;
+  /** When the pauses after earlier repairs end, if all were made. On the monotonic clock. */
+  #pausesEndAt = Number.NEGATIVE_INFINITY;
   /** A delayed repair, which will compare everything. */
   #waiting: Timer | undefined;
   readonly #commits = new ForeignCommits();
-  #isLooking = false;
+  #isExamining = false;
 
   constructor(parts: DriftRepairParts) {
     this.#parts = parts;
@@ -66,7 +70,7 @@ export class DriftRepair implements SyncSubscriber {
   synced({ repaired, durationMs }: Pick<SyncReport, "repaired" | "durationMs">): void {
     if (repaired === undefined) return;
     const now = this.#parts.clock.monotonic();
-    this.#restsUntil = Math.max(this.#restsUntil, now) + PAUSE_FACTOR * durationMs;
+    this.#pausesEndAt = Math.max(this.#pausesEndAt, now) + PAUSE_FACTOR * durationMs;
   }
 
   /** Cancels a delayed repair. */
@@ -75,10 +79,10 @@ export class DriftRepair implements SyncSubscriber {
   }
 
   /**
-   * Compares everything and repairs differences, unless a delayed repair will do so.
+   * A full resync: compares everything and repairs differences, unless a delayed repair will do so.
    * @param reason the reason in the report of the sync
    */
-  async compareAll(reason: FullSyncReason): Promise<void> {
+  async fullResync(reason: FullSyncReason): Promise<void> {
     const { clock, verifier, loop } = this.#parts;
     if (this.#waiting !== undefined) return;
     const startedAt = clock.monotonic();
@@ -103,10 +107,10 @@ export class DriftRepair implements SyncSubscriber {
     const rest = messages.filter(({ family, table }) => !missing.includes(`${family} ${table}`));
     if (rest.length === 0) return;
     this.#commits.add({ ...commit, messages: rest });
-    if (!isForeign || this.#isLooking) return;
-    this.#isLooking = true;
+    if (!isForeign || this.#isExamining) return;
+    this.#isExamining = true;
     while (this.#commits.isAny) await this.#examine();
-    this.#isLooking = false;
+    this.#isExamining = false;
   }
 
   /** Repairs immediately, or after a pause if earlier repairs took much of the time. */
@@ -121,7 +125,7 @@ export class DriftRepair implements SyncSubscriber {
     }
     this.#waiting = clock.after(pause, () => {
       this.#waiting = undefined;
-      void this.compareAll("drift");
+      void this.fullResync("drift");
     });
   }
 
@@ -147,13 +151,13 @@ export class DriftRepair implements SyncSubscriber {
     const found = isKnown
       ? [...declarations, ...unexplained(deltas, [...declarations, ...reconciler.state.pending()])]
       : await verifier.recheck("everything");
-    if (found?.length !== 0) this.drifted({ kind: "commit", found, author });
+    if (found === undefined || found.length > 0) this.drifted({ kind: "commit", found, author });
   }
 
   /** Time to wait before a repair, milliseconds. */
   #pauseBefore({ kind }: Drift): number {
-    const rest = this.#restsUntil - CREDIT - this.#parts.clock.monotonic();
-    return Math.max(0, Math.min(kind === "tables" ? LONGEST_WITHOUT_TABLES : LONGEST_PAUSE, rest));
+    const left = this.#pausesEndAt - CREDIT - this.#parts.clock.monotonic();
+    return Math.max(0, Math.min(kind === "tables" ? LONGEST_WITHOUT_TABLES : LONGEST_PAUSE, left));
   }
 
   #log(drift: Drift, pause: number): void {

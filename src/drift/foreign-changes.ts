@@ -21,7 +21,8 @@ export class ForeignCommits {
   /** The elements that foreign commits touched. */
   readonly #touched = new Set<string>();
   #isTooMuch = false;
-  #areDeclarations = false;
+  /** Whether they touched anything but elements. */
+  #hasDeclarations = false;
   #author: string | undefined;
 
   /** Whether there is a commit to examine. */
@@ -39,7 +40,7 @@ export class ForeignCommits {
     const elements = messages.filter((message) => message.kind === "elements");
     if (isForeign) {
       this.#author = author;
-      this.#areDeclarations ||= elements.length < messages.length;
+      this.#hasDeclarations ||= elements.length < messages.length;
       for (const message of elements) for (const name of namesOf(message)) this.#touched.add(name);
     }
     this.#isTooMuch ||= this.#touched.size > MOST_ELEMENTS;
@@ -53,9 +54,9 @@ export class ForeignCommits {
    * next call reports only later commits.
    */
   takeDeclarations(): boolean {
-    const areDeclarations = this.#areDeclarations;
-    this.#areDeclarations = false;
-    return areDeclarations;
+    const hasDeclarations = this.#hasDeclarations;
+    this.#hasDeclarations = false;
+    return hasDeclarations;
   }
 
   /**
@@ -76,9 +77,9 @@ export class ForeignCommits {
     const isWrong = (commit: Commit) => commit.isForeign && changesOf([commit])?.length !== 0;
     const author = this.#commits.findLast(isWrong)?.author ?? this.#author ?? "";
     const deltas = this.#isTooMuch ? undefined : changesOf(this.#commits);
-    const [areDeclarations, last] = [this.#areDeclarations, this.#author];
+    const [hasDeclarations, last] = [this.#hasDeclarations, this.#author];
     this.clear();
-    if (areDeclarations) [this.#areDeclarations, this.#author] = [areDeclarations, last];
+    if (hasDeclarations) [this.#hasDeclarations, this.#author] = [hasDeclarations, last];
     return { deltas, author };
   }
 
@@ -86,7 +87,7 @@ export class ForeignCommits {
     this.#commits = [];
     this.#touched.clear();
     this.#isTooMuch = false;
-    this.#areDeclarations = false;
+    this.#hasDeclarations = false;
     this.#author = undefined;
   }
 

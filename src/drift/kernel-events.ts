@@ -43,12 +43,14 @@ export interface Commit {
 }
 
 /**
- * Pause before listening again, milliseconds. It doubles after each attempt that did not last: socat may be
- * missing or crash immediately.
+ * First and longest pause before listening again, milliseconds. It doubles each time that listening ended
+ * early: socat may be missing or crash immediately.
  */
 const FIRST_RETRY = 100;
 const MAX_RETRY = 300_000;
-const LASTING = 10_000;
+
+/** Time after which listening has not ended early, milliseconds. */
+const EARLY = 10_000;
 
 /**
  * Follows all commits to nftables by the kernel's notifications. A commit is ours if its socket has the
@@ -89,16 +91,16 @@ export class KernelEvents {
 
   start(reports: KernelReports): void {
     this.#reports = reports;
-    void this.#begin();
+    void this.#listen();
   }
 
   stop(): void {
     this.#isStopped = true;
     this.#timer?.cancel();
-    this.#end();
+    this.#stopListening();
   }
 
-  async #begin(): Promise<void> {
+  async #listen(): Promise<void> {
     const { listen, clock } = this.#parts;
     if (this.#isStopped) return;
     const listener = listen({
@@ -115,7 +117,7 @@ export class KernelEvents {
     this.#reports?.onBegun();
   }
 
-  #end(): void {
+  #stopListening(): void {
     this.#since = undefined;
     const listener = this.#listener;
     this.#listener = undefined;
@@ -125,7 +127,7 @@ export class KernelEvents {
   #ended(listener: NetlinkListener, error: unknown): void {
     if (this.#listener !== listener) return;
     const { clock, logger } = this.#parts;
-    if (this.#since !== undefined && clock.monotonic() - this.#since >= LASTING) this.#retry = FIRST_RETRY;
+    if (this.#since !== undefined && clock.monotonic() - this.#since >= EARLY) this.#retry = FIRST_RETRY;
     const fields = { error: messageOf(error), retrySeconds: this.#retry / 1000 };
     if (this.#since === undefined && !this.#isWarned) {
       this.#isWarned = true;
@@ -134,9 +136,9 @@ export class KernelEvents {
         "the kernel's notifications cannot be read: changes by other programs are found at the next full resync, and those of this host's addresses when they can be read",
       );
     } else logger.debug(fields, "the kernel's notifications ended, listening again");
-    this.#end();
+    this.#stopListening();
     if (this.#isStopped) return;
-    this.#timer = clock.after(this.#retry, () => void this.#begin());
+    this.#timer = clock.after(this.#retry, () => void this.#listen());
     this.#retry = Math.min(MAX_RETRY, 2 * this.#retry);
   }
 

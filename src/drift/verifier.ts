@@ -198,7 +198,7 @@ export class Verifier implements SyncSubscriber {
 
   /** Compares after the current comparison; undefined if a sync left the result in doubt. Never rejects. */
   #compare(signal?: AbortSignal): Promise<TimedComparison | undefined> {
-    this.#next ??= this.#begin();
+    this.#next ??= this.#newComparison();
     const shared = this.#next;
     shared.wanted++;
     const leave = (): void => {
@@ -208,17 +208,17 @@ export class Verifier implements SyncSubscriber {
     return shared.result.finally(() => signal?.removeEventListener("abort", leave));
   }
 
-  #begin(): SharedComparison {
+  #newComparison(): SharedComparison {
     const stop = new AbortController();
     const result = this.#running.then(async () => {
       this.#next = undefined;
-      return await this.#lookNow(stop.signal);
+      return await this.#compareAndReport(stop.signal);
     });
     this.#running = result;
     return { result, stop, wanted: 0 };
   }
 
-  async #lookNow(signal: AbortSignal): Promise<TimedComparison | undefined> {
+  async #compareAndReport(signal: AbortSignal): Promise<TimedComparison | undefined> {
     const { clock } = this.#parts;
     const at = clock.monotonic();
     const compared = await this.#read("everything", signal);

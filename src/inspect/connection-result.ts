@@ -15,6 +15,6 @@ export function resultOf({ destinations, refused, dropped }: Summary): OwnResult
 }
 
 /** A share, rounded, because sums of fractions are rarely exact. */
-export function rounded(share: number): number {
+export function roundedSum(share: number): number {
   return Math.round(share * 1e6) / 1e6;
 }

@@ -32,7 +32,7 @@ export class ObjectProblemLog {
     if (!isKnown) this.#loggers.of(namespaceOf(object)).warn(fields, this.#message);
   }
 
-  /** Forgets the problem of an object. @param object as for {@link ObjectProblemLog.add} */
+  /** Deletes the problem of an object. @param object as for {@link ObjectProblemLog.add} */
   end(object: string): void {
     this.#known.delete(object);
   }

@@ -51,8 +51,8 @@ export interface EndpointSlice {
  */
 export class SliceEndpoints implements Iterable<SliceEndpoint> {
   readonly length: number;
-  // A line for each endpoint, or one if it is the same for all. Decoded texts contain no blanks. Deep
-  // comparisons and JSON see these fields.
+  // A line for each endpoint, or one if it is the same for all. Decoded texts contain no blanks. Not `#`
+  // fields, because deep comparisons and JSON must see them.
   private readonly addresses: string;
   private readonly nodeNames: string;
   private readonly zones: string;
@@ -77,9 +77,9 @@ export class SliceEndpoints implements Iterable<SliceEndpoint> {
     return this.#read()[Symbol.iterator]();
   }
 
-  /** The names of the nodes of endpoints; may repeat them. */
+  /** The names of the endpoints' nodes, with repetitions. */
   get nodes(): readonly string[] {
-    return this.length === 0 ? [] : [valuesOf(this.nodeNames)].flat();
+    return this.length === 0 ? [] : this.nodeNames.split("\n");
   }
 
   /** The number of endpoints on a node; 0 if its name is empty. */
@@ -89,9 +89,9 @@ export class SliceEndpoints implements Iterable<SliceEndpoint> {
     if (!text.includes("\n")) return text === nodeName ? this.length : 0;
     let count = 0;
     // Without a string for each line: a Service may have millions of endpoints.
-    for (let at = text.indexOf(nodeName); at !== -1; at = text.indexOf(nodeName, at + 1)) {
-      const end = at + nodeName.length;
-      if ((at === 0 || text[at - 1] === "\n") && (end === text.length || text[end] === "\n")) count++;
+    for (let start = text.indexOf(nodeName); start !== -1; start = text.indexOf(nodeName, start + 1)) {
+      const end = start + nodeName.length;
+      if ((start === 0 || text[start - 1] === "\n") && (end === text.length || text[end] === "\n")) count++;
     }
     return count;
   }
@@ -106,17 +106,17 @@ export class SliceEndpoints implements Iterable<SliceEndpoint> {
     const pods = valuesOf(this.pods);
     const endpoints: SliceEndpoint[] = [];
     for (let i = 0; i < this.length; i++) {
-      const flags = at(conditions, i);
+      const flags = valueAt(conditions, i);
       endpoints.push({
-        address: at(addresses, i),
-        nodeName: at(nodeNames, i),
-        zone: at(zones, i),
+        address: valueAt(addresses, i),
+        nodeName: valueAt(nodeNames, i),
+        zone: valueAt(zones, i),
         ready: flags.includes("r"),
         serving: flags.includes("s"),
         terminating: flags.includes("t"),
-        zoneHints: hintsOf(at(zoneHints, i)),
-        nodeHints: hintsOf(at(nodeHints, i)),
-        pod: at(pods, i),
+        zoneHints: hintsOf(valueAt(zoneHints, i)),
+        nodeHints: hintsOf(valueAt(nodeHints, i)),
+        pod: valueAt(pods, i),
       });
     }
     return endpoints;
@@ -133,7 +133,7 @@ function valuesOf(lines: string): string | readonly string[] {
   return lines.includes("\n") ? lines.split("\n") : lines;
 }
 
-function at(values: string | readonly string[], index: number): string {
+function valueAt(values: string | readonly string[], index: number): string {
   return typeof values === "string" ? values : (values[index] ?? "");
 }
 

@@ -55,22 +55,21 @@ export function chooseEndpoints(
   const candidates = withoutDrainedReady(endpoints);
   const topology = forCluster ? topologyMode(candidates, place) : "none";
   const readyHere = (e: Endpoint) => e.source.ready && hintsAllow(e, topology, place);
-  const cluster = forCluster ? withFallback(candidates, readyHere, isDraining) : NO_ENDPOINTS;
+  const cluster = forCluster ? withFallback(candidates, readyHere, isServingTerminating) : NO_ENDPOINTS;
   const local = forLocal
     ? withFallback(
         endpoints,
         (e) => e.local && e.source.ready,
-        (e) => e.local && isDraining(e),
+        (e) => e.local && isServingTerminating(e),
       )
     : NO_ENDPOINTS;
-  const [answering, answeringHere] = [
-    withoutEjected(cluster.list, ejection),
-    withoutEjected(local.list, ejection),
-  ];
+  const answering = withoutEjected(cluster.list, ejection);
+  const answeringHere = withoutEjected(local.list, ejection);
+  const isUsable = (e: Endpoint) => e.source.ready || isServingTerminating(e);
   return {
     cluster: answering.list,
     local: answeringHere.list,
-    hasAny: cluster.list.length > 0 || (forLocal && endpoints.some((e) => e.source.ready || isDraining(e))),
+    hasAny: cluster.list.length > 0 || (forLocal && endpoints.some(isUsable)),
     topology,
     clusterFallback: cluster.mode,
     localFallback: local.mode,
@@ -122,7 +121,7 @@ export function whyExcluded(
 ): ExclusionReason | undefined {
   if (policy === "local" && !endpoint.local) return "not-local";
   const mode = policy === "local" ? choice.localFallback : choice.clusterFallback;
-  if (mode === "terminating" && !isDraining(endpoint)) return "not-serving";
+  if (mode === "terminating" && !isServingTerminating(endpoint)) return "not-serving";
   if (mode === "ready" && !endpoint.source.ready)
     return endpoint.source.terminating ? "terminating" : "not-ready";
   // A list has only drained endpoints or none.
@@ -138,13 +137,13 @@ const NO_ENDPOINTS = { list: [] as readonly Endpoint[], mode: "ready" as Fallbac
 
 function withFallback(
   endpoints: readonly Endpoint[],
-  first: (endpoint: Endpoint) => boolean,
-  second: (endpoint: Endpoint) => boolean,
+  isReady: (endpoint: Endpoint) => boolean,
+  isFallback: (endpoint: Endpoint) => boolean,
 ): { list: readonly Endpoint[]; mode: FallbackMode } {
-  const ready = endpoints.filter(first);
+  const ready = endpoints.filter(isReady);
   if (ready.length > 0) return { list: withoutDrained(ready), mode: "ready" };
-  const draining = endpoints.filter(second);
-  return draining.length > 0 ? { list: withoutDrained(draining), mode: "terminating" } : NO_ENDPOINTS;
+  const fallback = endpoints.filter(isFallback);
+  return fallback.length > 0 ? { list: withoutDrained(fallback), mode: "terminating" } : NO_ENDPOINTS;
 }
 
 /** Whether it gets new connections only if no other endpoint can. */
@@ -165,7 +164,7 @@ function withoutDrainedReady(endpoints: readonly Endpoint[]): readonly Endpoint[
 }
 
 /** Whether it is not ready, but still serves while it terminates. */
-function isDraining({ source }: Endpoint): boolean {
+function isServingTerminating({ source }: Endpoint): boolean {
   return !source.ready && source.serving && source.terminating;
 }
 

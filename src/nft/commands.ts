@@ -91,19 +91,19 @@ function flushed(chain: Chain): TableCommand {
 }
 
 function deletions({ spec, deleted, intervals }: ElementsDelta): ElementsCommand[] {
-  if (deleted.length === 0 || intervals?.anew !== undefined) return [];
+  if (deleted.length === 0 || intervals?.replacement !== undefined) return [];
   const commands = endingDeletions(spec, deleted);
   return spec.timeout === undefined ? commands.slice(1) : commands;
 }
 
 function additions({ spec, added, intervals }: ElementsDelta): ElementsCommand[] {
-  const elements = intervals?.anew === undefined ? added : elementsOf(intervals.anew);
+  const elements = intervals?.replacement === undefined ? added : elementsOf(intervals.replacement);
   return elements.length === 0 ? [] : [{ verb: "add", kind: "element", spec, elements }];
 }
 
 /** Recreates maps, without elements, and the rules that look into them. */
 function replacements({ elements }: TableDelta, written: readonly Chain[]): TableCommand[] {
-  const maps = elements.filter(({ intervals }) => intervals?.anew !== undefined);
+  const maps = elements.filter(({ intervals }) => intervals?.replacement !== undefined);
   const users = new Map(
     maps.flatMap(({ intervals }) => (intervals?.users ?? []).map((user) => [user.name, user])),
   );

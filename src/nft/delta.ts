@@ -13,7 +13,7 @@ import {
 
 /** The change of one set or map, with everything needed to send it. */
 export interface ElementsDelta extends SetDelta {
-  /** Set if elements of a map of intervals are deleted: see {@link withIntervals}. */
+  /** Set if elements of a map of intervals are deleted: see {@link withIntervalsDelta}. */
   readonly intervals?: IntervalsDelta;
 }
 
@@ -21,8 +21,8 @@ export interface ElementsDelta extends SetDelta {
 export interface IntervalsDelta {
   /** The chains with lookups in the map. */
   readonly users: readonly Chain[];
-  /** All elements of the new map, if it is replaced; undefined if elements are deleted one by one. */
-  readonly anew: ReadonlyMap<string, string> | undefined;
+  /** All elements of the map that replaces it; undefined if elements are deleted one by one. */
+  readonly replacement: ReadonlyMap<string, string> | undefined;
 }
 
 /** The changes that turn the current table into the desired one. */
@@ -42,19 +42,14 @@ export interface DeltaSize {
   readonly elements: number;
 }
 
-/**
- * Compares two tables of one family.
- * @param actual the table in the kernel, undefined when there is none
- * @param desired the desired table
- * @returns undefined if nothing differs
- */
-function diffTable(actual: Table | undefined, desired: Table): TableDelta | undefined {
+/** Compares two tables of one family. @returns nothing if they are equal */
+function diffTable(actual: Table | undefined, desired: Table): TableDelta[] {
   const delta = diffDeclarations(actual, desired);
-  if (actual === undefined || delta.mode !== "change") return delta;
+  if (actual === undefined || delta.mode !== "change") return [delta];
   const elements = [...desired.sets.values()]
     .flatMap((set) => diffElements(actual.sets.get(set.spec.name), set))
-    .map((changes) => withIntervals(changes, desired));
-  return nonEmpty({ ...delta, elements })[0];
+    .map((changes) => withIntervalsDelta(changes, desired));
+  return nonEmpty({ ...delta, elements });
 }
 
 /**
@@ -71,7 +66,7 @@ export function diffDeclarations(actual: Table | undefined, desired: Table): Tab
 
 /** Compares both tables. Ignores families absent from `desired`. */
 export function diffRuleset(actual: Ruleset, desired: Ruleset): TableDelta[] {
-  return Object.values(desired).flatMap((table) => diffTable(actual[table.family], table) ?? []);
+  return Object.values(desired).flatMap((table) => diffTable(actual[table.family], table));
 }
 
 /** The delta that creates a table. */
@@ -93,6 +88,20 @@ export function onlyElements(
   return { family, table, mode: "change", objects: [], elements };
 }
 
+/** The delta, or nothing if it changes nothing. */
+export function nonEmpty(delta: TableDelta): TableDelta[] {
+  return isEmptyDelta(delta) ? [] : [delta];
+}
+
+/** Whether a delta of an existing table changes nothing. */
+export function isEmptyDelta(delta: TableDelta): boolean {
+  return delta.objects.length === 0 && elementChanges(delta) === 0;
+}
+
+function elementChanges({ elements }: TableDelta): number {
+  return elements.reduce((sum, { added, deleted }) => sum + added.length + deleted.length, 0);
+}
+
 /** The added and changed chains. */
 export function writtenChains({ objects }: Pick<TableDelta, "objects">): Chain[] {
   return ofKind(objects, "chain").flatMap(({ after }) => after ?? []);
@@ -106,6 +115,7 @@ export function writtenChains({ objects }: Pick<TableDelta, "objects">): Chain[]
 export function unexplained(found: readonly TableDelta[], pending: readonly TableDelta[]): TableDelta[] {
   return found.flatMap((delta) => {
     const own = pending.filter(({ family }) => family === delta.family);
+    // A table that has to be created is explained if we have not created it yet.
     if (delta.mode !== "change") return own.some(({ mode }) => mode !== "change") ? [] : [delta];
     const known = new Set(own.flatMap(({ objects }) => objects.map(identity)));
     return nonEmpty({
@@ -118,6 +128,12 @@ export function unexplained(found: readonly TableDelta[], pending: readonly Tabl
 
 function identity({ kind, name }: ObjectChange): string {
   return `${kind} ${name}`;
+}
+
+function unexplainedElements(found: ElementsDelta, own: readonly TableDelta[]): ElementsDelta[] {
+  const pending = own.flatMap(({ elements }) => elements.filter((one) => one.spec.name === found.spec.name));
+  const keys = new Set(pending.flatMap(keysOf));
+  return partOf(found, (key) => !keys.has(key));
 }
 
 /** The table before a change in place. It shares what does not change with the table after it. */
@@ -135,17 +151,6 @@ export function tableBefore(after: Table, { objects, elements }: TableDelta): Ta
   return { ...table, sets };
 }
 
-/** The delta, or nothing if it changes nothing. */
-export function nonEmpty(delta: TableDelta): TableDelta[] {
-  return isEmptyDelta(delta) ? [] : [delta];
-}
-
-function unexplainedElements(found: ElementsDelta, own: readonly TableDelta[]): ElementsDelta[] {
-  const pending = own.flatMap(({ elements }) => elements.filter((one) => one.spec.name === found.spec.name));
-  const keys = new Set(pending.flatMap(keysOf));
-  return partOf(found, (key) => !keys.has(key));
-}
-
 /** The keys of changed elements; those with another value twice. */
 export function keysOf({ deleted, added }: ElementsDelta): string[] {
   return [...deleted, ...added].map(({ key }) => key);
@@ -159,52 +164,44 @@ export function partOf(elements: ElementsDelta, isWanted: (key: string) => boole
 }
 
 /**
- * Maximum number of intervals to delete one by one, without and with added intervals in the same transaction.
- * For more, the map is replaced. Of 10,000 intervals, the kernel deletes one in 7 ms and replaces one in 21
- * ms. It creates a map of them in 120 ms (6.18), twice because of packets in flight. All of this grows with
- * their number.
+ * Maximum number of intervals to delete one by one; for more, the map is replaced. In a map of 10,000, the
+ * kernel deletes an interval in 7 ms. It creates such a map in 120 ms (6.18), and twice because of packets in
+ * flight. Both grow with the number of intervals.
  */
 const MOST_DELETED_INTERVALS = 40;
+
+/** The same if a transaction adds intervals, too: deleting one and adding another takes 21 ms. */
 const MOST_REPLACED_INTERVALS = 13;
 
 /**
- * Adds how to delete elements of a map of intervals; returns the delta itself if none is deleted.
- * @param delta the change of one of the table's sets
+ * Returns the change of one of a table's sets with the way to delete elements, if it is a map of intervals
+ * and loses some.
  */
-export function withIntervals(
+export function withIntervalsDelta(
   delta: ElementsDelta,
   { sets, chains }: Pick<Table, "sets" | "chains">,
 ): ElementsDelta {
   const { spec, deleted } = delta;
   const elements = sets.get(spec.name)?.elements;
-  if (elements === undefined || !hasIntervals(spec) || deleted.length === 0) return delta;
+  if (elements === undefined || !hasIntervalKeys(spec) || deleted.length === 0) return delta;
   const reference = `"@${spec.name}"`;
   const users = [...chains.values()].filter(({ rules }) => JSON.stringify(rules).includes(reference));
   const most = delta.added.length > 0 ? MOST_REPLACED_INTERVALS : MOST_DELETED_INTERVALS;
-  return { ...delta, intervals: { users, anew: deleted.length > most ? elements : undefined } };
+  return { ...delta, intervals: { users, replacement: deleted.length > most ? elements : undefined } };
 }
 
 /** Whether the keys of a map end in intervals, such as port ranges. */
-export function hasIntervals({ interval, key }: SetSpec): boolean {
+export function hasIntervalKeys({ interval, key }: SetSpec): boolean {
   return interval === true && key.length > 1;
 }
 
 /** Counts the chains, sets and elements that deltas change. */
 export function deltaSize(deltas: readonly TableDelta[]): DeltaSize {
   let elements = 0;
-  for (const delta of deltas) elements += changedElements(delta);
+  for (const delta of deltas) elements += elementChanges(delta);
   const count = (kind: ObjectKind) =>
     deltas.reduce((sum, delta) => sum + ofKind(delta.objects, kind).length, 0);
   return { chains: count("chain"), sets: count("set"), elements };
-}
-
-function changedElements({ elements }: TableDelta): number {
-  return elements.reduce((sum, { added, deleted }) => sum + added.length + deleted.length, 0);
-}
-
-/** Whether a delta of an existing table changes nothing. */
-export function isEmptyDelta(delta: TableDelta): boolean {
-  return delta.objects.length === 0 && changedElements(delta) === 0;
 }
 
 /** Dynamic maps are filled by packets, and never compared. */

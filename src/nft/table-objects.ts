@@ -21,7 +21,7 @@ export type ObjectChange<Some extends ObjectKind = ObjectKind> = {
   };
 }[Some];
 
-interface Rules<Value> {
+interface Operations<Value> {
   readonly in: (table: Table) => ReadonlyMap<string, Value>;
   /** The table with these objects. New sets are empty. */
   readonly put: (table: Table, objects: ReadonlyMap<string, Value>) => Table;
@@ -30,7 +30,7 @@ interface Rules<Value> {
   readonly isChangeable?: (actual: Value, desired: Value) => boolean;
 }
 
-const RULES: { readonly [Kind in ObjectKind]: Rules<ObjectKinds[Kind]> } = {
+const OPERATIONS: { readonly [Kind in ObjectKind]: Operations<ObjectKinds[Kind]> } = {
   set: {
     in: ({ sets }) => new Map(Array.from(sets, ([name, { spec }]) => [name, spec])),
     put: (table, specs) => ({
@@ -78,7 +78,7 @@ export function objectIn<Kind extends ObjectKind>(
   table: Table,
   { kind, name }: { readonly kind: Kind; readonly name: string },
 ): ObjectKinds[Kind] | undefined {
-  return RULES[kind].in(table).get(name);
+  return OPERATIONS[kind].in(table).get(name);
 }
 
 /** The table before some changes. */
@@ -93,12 +93,12 @@ function withoutKind<Kind extends ObjectKind>(
 ): Table {
   const own = ofKind(changes, kind);
   if (own.length === 0) return table;
-  const objects = new Map(RULES[kind].in(table));
+  const objects = new Map(OPERATIONS[kind].in(table));
   for (const { name, before } of own) {
     if (before === undefined) objects.delete(name);
     else objects.set(name, before);
   }
-  return RULES[kind].put(table, objects);
+  return OPERATIONS[kind].put(table, objects);
 }
 
 /** The changes that turn the objects of one table, if there is one, into those of another. */
@@ -107,8 +107,8 @@ export function objectChanges(actual: Table | undefined, desired: Table): Object
 }
 
 function changesOfKind<Kind extends ObjectKind>(kind: Kind, actual: Table | undefined, desired: Table) {
-  const rules = RULES[kind];
-  const [before, after] = [actual && rules.in(actual), rules.in(desired)];
+  const operations = OPERATIONS[kind];
+  const [before, after] = [actual && operations.in(actual), operations.in(desired)];
   const names = new Set([...after.keys(), ...(before?.keys() ?? [])]);
   return [...names].flatMap((name) => changeOf(kind, name, before?.get(name), after.get(name)));
 }
@@ -121,14 +121,14 @@ export function changeOf<Kind extends ObjectKind>(
   after: ObjectKinds[Kind] | undefined,
 ): ObjectChange[] {
   const isSame =
-    before === undefined || after === undefined ? before === after : RULES[kind].isSame(before, after);
+    before === undefined || after === undefined ? before === after : OPERATIONS[kind].isSame(before, after);
   return isSame ? [] : [{ kind, name, before, after } as ObjectChange];
 }
 
 /** Whether the kernel can make a change only in a table that is recreated. */
 export function needsNewTable<Kind extends ObjectKind>({ kind, before, after }: ObjectChange<Kind>): boolean {
   if (before === undefined || after === undefined) return false;
-  return RULES[kind].isChangeable?.(before, after) !== true;
+  return OPERATIONS[kind].isChangeable?.(before, after) !== true;
 }
 
 function sameSpec(a: SetSpec, b: SetSpec): boolean {

@@ -1,4 +1,5 @@
 import { lowerBound } from "../base/first-sorted.ts";
+import { addToCount } from "../base/group-by.ts";
 import { namespaceOf, type ServiceName } from "../model/ids.ts";
 import { compareAge, type Service } from "../model/service.ts";
 
@@ -90,9 +91,7 @@ export class AgeBudget<C extends Claim = Claim> {
     this.#isDecided = false;
     this.#sum += added;
     const namespace = namespaceOf(name);
-    const sum = (this.#sums.get(namespace) ?? 0) + added;
-    if (sum === 0) this.#sums.delete(namespace);
-    else this.#sums.set(namespace, sum);
+    const sum = addToCount(this.#sums, namespace, added);
     if (sum > this.#limits.namespace) this.#over.add(namespace);
     else this.#over.delete(namespace);
   }

@@ -2,67 +2,19 @@ import type { Transaction } from "../nft/ast/json.ts";
 import {
   deltaSize,
   type ElementsDelta,
-  hasIntervals,
   isEmptyDelta,
   nonEmpty,
   onlyElements,
-  partOf,
   type TableDelta,
 } from "../nft/delta.ts";
 import { verdictTarget } from "../nft/elements.ts";
 import { isReplacedChain, type ObjectChange, type ObjectKind, ofKind } from "../nft/table-objects.ts";
 import { removalTransaction, toTransaction } from "../nft/transaction.ts";
+import { elementSteps, leadsElsewhere } from "./element-steps.ts";
 import { type FrontendKind, PORTS_ALONE } from "./frontend-kinds.ts";
-import { handoverEnd, mapHandover, withHandover } from "./handover.ts";
-import { parseId } from "./list-ids.ts";
-import { AFFINITY_IDS, LISTS, SOURCE_RANGES } from "./sets.ts";
-
-/**
- * The possible steps of a plan, in order. docs/dev/design.md ("The order of commands") has the reason and the
- * test of each.
- */
-export const STEP_NAMES = [
-  "new tables",
-  "elements of new tables",
-  "base chains of new tables",
-  "new sets and chains",
-  "elements of new sets",
-  "changed chains",
-  "second maps",
-  "everything at once",
-  "declarations",
-  "room in limited sets",
-  "new elements",
-  "new entries",
-  "other values",
-  "intervals",
-  "values kept for intervals",
-  "removed entries",
-  "removed elements",
-  "chains without removed sets",
-  "removed chains",
-  "removed source ranges",
-  "removed handover chains",
-  "removed second maps",
-] as const;
-
-/**
- * A part of a plan. The kernel has all of it before the next step is sent, and packets never see an
- * incomplete state between two steps.
- */
-export interface Step {
-  readonly name: (typeof STEP_NAMES)[number];
-  readonly deltas: readonly TableDelta[];
-  /**
-   * Set if the step changes only elements and may be split into several transactions: sent one after another,
-   * or in parallel.
-   */
-  readonly divided?: "in order" | "in any order";
-  /** Sent if this step fails: the steps before it are useless without it. */
-  readonly undo?: Transaction;
-  /** Sent instead of this step if the kernel answers that it is busy. */
-  readonly ifBusy?: readonly Step[];
-}
+import { handoverEnd, mapHandover, withHandover } from "./handover-chains.ts";
+import type { Step } from "./plan-step.ts";
+import { SOURCE_RANGES } from "./sets.ts";
 
 /** Options of a plan. */
 export interface PlanOptions {
@@ -295,22 +247,21 @@ function changes(all: readonly TableDelta[], size: number, kinds: readonly Front
 }
 
 /** Separates deleted source ranges: packets in flight may still have the number of their list. */
-function withoutRemovedRanges(deltas: readonly TableDelta[]) {
-  const removedOf = ({ mode, objects, elements }: TableDelta) =>
+function withoutRemovedRanges(all: readonly TableDelta[]) {
+  const parts = all.map((delta) => {
+    const { mode, objects, elements } = delta;
     // Without the set, no packet can have a number.
-    mode === "change" && !objects.some(({ name, after }) => name === SOURCE_RANGES && after === undefined)
-      ? elements.filter(({ spec, deleted }) => spec.name === SOURCE_RANGES && deleted.length > 0)
-      : [];
+    const isSetGone = objects.some(({ name, after }) => name === SOURCE_RANGES && after === undefined);
+    const isRemoved = ({ spec, deleted }: ElementsDelta) =>
+      mode === "change" && !isSetGone && spec.name === SOURCE_RANGES && deleted.length > 0;
+    return {
+      delta: { ...delta, elements: elements.filter((one) => !isRemoved(one)) },
+      ranges: onlyElements(delta, elements.filter(isRemoved)),
+    };
+  });
   return {
-    deltas: deltas.map((delta) => {
-      const removed = removedOf(delta);
-      if (removed.length === 0) return delta;
-      return { ...delta, elements: delta.elements.filter((one) => !removed.includes(one)) };
-    }),
-    ranges: deltas.flatMap((delta) => {
-      const removed = removedOf(delta);
-      return removed.length === 0 ? [] : [onlyElements(delta, removed)];
-    }),
+    deltas: parts.map(({ delta }) => delta),
+    ranges: parts.flatMap(({ ranges }) => nonEmpty(ranges)),
   };
 }
 
@@ -335,110 +286,6 @@ function withoutRemovedSets(delta: TableDelta): TableDelta {
 
 function isAdded({ before }: ObjectChange): boolean {
   return before === undefined;
-}
-
-/**
- * Whether frontends get other lists, as when a Service becomes sticky: packets in flight still need the old
- * lists.
- */
-function leadsElsewhere({ elements }: TableDelta, kinds: readonly FrontendKind[]): boolean {
-  return elements.some(({ spec, deleted, added }) => {
-    if (isIntervalMap(spec.name, kinds)) return deleted.length > 0 && added.length > 0;
-    const gone = new Set(spec.name === LISTS ? deleted.map(({ key }) => key) : []);
-    return added.some(({ key }) => gone.has(key));
-  });
-}
-
-/** Whether a map leads from intervals to lists. */
-function isIntervalMap(name: string, kinds: readonly FrontendKind[]): boolean {
-  return kinds.some(({ kind, lists }) => kind === "interval" && lists === name);
-}
-
-/**
- * Steps for elements, each of which leaves a consistent state: first additions, with entries last; then new
- * values; then deletions, with entries first.
- */
-function elementSteps(deltas: readonly TableDelta[], kinds: readonly FrontendKind[]): Step[] {
-  const isVerdict = ({ spec }: ElementsDelta) => spec.value === "verdict";
-  // Verdicts are added last and deleted first: they lead packets to the chains that look into the other sets,
-  // such as source ranges.
-  const parts = deltas
-    .flatMap((delta) =>
-      delta.elements.flatMap((elements) =>
-        hasIntervals(elements.spec) ? [] : [{ delta, ...divided(elements) }],
-      ),
-    )
-    .sort((a, b) => Number(isVerdict(a.added)) - Number(isVerdict(b.added)));
-  // The sets that packets look up first. A port gets its own list before it leaves the interval around it.
-  const explicit = kinds.flatMap((kind) => (kind.kind === "interval" ? kind.explicitPorts : []));
-  const entries = [LISTS, ...explicit].flatMap((set) => parts.filter(({ added }) => added.spec.name === set));
-  const others = parts.filter((part) => !entries.includes(part));
-  const isLimited = ({ added }: (typeof parts)[number]) => added.spec.size !== undefined;
-  const step = (name: Step["name"], of: typeof parts, change: keyof DividedElements): Step => ({
-    name,
-    deltas: of.map((part) => onlyElements(part.delta, [part[change]])),
-    divided: "in order",
-  });
-  const intervalsOf = (delta: TableDelta) => delta.elements.filter(({ spec }) => hasIntervals(spec));
-  const intervals = deltas.map((delta) => onlyElements(delta, intervalsOf(delta)));
-  const leading = intervals.flatMap(({ elements }) => elements);
-  const isNeeded = neededByIntervals(leading.filter(({ spec }) => isIntervalMap(spec.name, kinds)));
-  const values = (name: Step["name"], areNeeded: boolean): Step => ({
-    name,
-    deltas: parts.map(({ delta, replaced }) =>
-      onlyElements(
-        delta,
-        partOf(replaced, (key) => isNeeded(replaced, key) === areNeeded),
-      ),
-    ),
-    divided: "in order",
-  });
-  return [
-    step("room in limited sets", others.filter(isLimited), "deleted"),
-    step("new elements", others, "added"),
-    step("new entries", entries, "added"),
-    values("other values", false),
-    { name: "intervals", deltas: intervals },
-    values("values kept for intervals", true),
-    step("removed entries", entries.toReversed(), "deleted"),
-    step("removed elements", others.filter((part) => !isLimited(part)).toReversed(), "deleted"),
-  ];
-}
-
-/**
- * Returns a function that tells whether intervals need the earlier value of an element until they have moved.
- * The numbers of sticky endpoints lead connections of ports and of intervals to the same ids, but the new ids
- * of a service port without intervals lead those of intervals nowhere.
- * @param lists the changes of maps that lead from intervals to lists
- */
-function neededByIntervals(lists: readonly ElementsDelta[]): (of: ElementsDelta, key: string) => boolean {
-  const idOf = (text: string) => parseId(Number.parseInt(text, 10))?.servicePort;
-  const areMoved = lists.some(({ deleted }) => deleted.length > 0);
-  const gaining = new Set(lists.flatMap(({ added }) => added.map(({ value }) => idOf(value))));
-  return ({ spec }, key) => areMoved && spec.name === AFFINITY_IDS && !gaining.has(idOf(key));
-}
-
-/** The elements of one set that are added, get another value, and are deleted. */
-interface DividedElements {
-  readonly added: ElementsDelta;
-  readonly replaced: ElementsDelta;
-  readonly deleted: ElementsDelta;
-}
-
-function divided({ spec, deleted, added }: ElementsDelta): DividedElements {
-  const gone = new Map(added.length === 0 ? [] : deleted.map((element) => [element.key, element]));
-  const replaced = gone.size === 0 ? [] : added.filter(({ key }) => gone.has(key));
-  const stays = new Set(replaced.map(({ key }) => key));
-  return {
-    added: { spec, deleted: [], added: gone.size === 0 ? added : added.filter(({ key }) => !gone.has(key)) },
-    // In the same order, as both may be split.
-    replaced: { spec, deleted: replaced.flatMap(({ key }) => gone.get(key) ?? []), added: replaced },
-    deleted: {
-      spec,
-      deleted: stays.size === 0 ? deleted : deleted.filter(({ key }) => !stays.has(key)),
-      added: [],
-    },
-  };
 }
 
 /** Splits additions, deletions and replacements of elements into transactions of `size` elements. */

@@ -16,7 +16,7 @@ import {
   onlyElements,
   type TableDelta,
   tableBefore,
-  withIntervals,
+  withIntervalsDelta,
 } from "../nft/delta.ts";
 import type { Element } from "../nft/elements.ts";
 import { changeOf, type ObjectChange, type ObjectKind, objectIn, sameChain } from "../nft/table-objects.ts";
@@ -75,7 +75,7 @@ export class DeltaTracker {
     const { elements } = this.#set(set);
     const known = elements.get(key);
     if (known === value) return;
-    this.#remember(set, key, known, work);
+    this.#noteElement(set, key, known, work);
     elements.set(key, value);
   }
 
@@ -84,7 +84,7 @@ export class DeltaTracker {
     const { elements } = this.#set(set);
     const known = elements.get(key);
     if (known === undefined) return;
-    this.#remember(set, key, known, work);
+    this.#noteElement(set, key, known, work);
     elements.delete(key);
   }
 
@@ -98,32 +98,32 @@ export class DeltaTracker {
   putChain(chain: Chain): void {
     const known = this.#table.chains.get(chain.name);
     if (known !== undefined && sameChain(known, chain)) return;
-    this.#touch("chain", chain.name);
+    this.#noteObject("chain", chain.name);
     this.#table.chains.set(chain.name, chain);
     if (this.#isCommitted && known === undefined) this.#work += walkedElements(chain, this.#table) / WALKED;
   }
 
   /** Deletes a chain, if it exists. */
   deleteChain(name: string): void {
-    this.#touch("chain", name);
+    this.#noteObject("chain", name);
     this.#table.chains.delete(name);
   }
 
   /** Adds an empty set, unless it exists. */
   putSet(spec: SetSpec): void {
     if (this.#table.sets.has(spec.name)) return;
-    this.#touch("set", spec.name);
+    this.#noteObject("set", spec.name);
     this.#table.sets.set(spec.name, { spec, elements: new Map() });
   }
 
   /** Deletes a set that was added by {@link DeltaTracker.putSet}, if it exists. */
   deleteSet(name: string): void {
     const known = this.#table.sets.get(name);
-    this.#touch("set", name);
+    this.#noteObject("set", name);
     if (known !== undefined && !this.#isNew("set", name) && !this.#deletedSets.has(name)) {
       this.#deletedSets.set(name, known);
       // The kernel still has them if the set returns before the next commit.
-      for (const [key, value] of known.elements) this.#remember(name, key, value, 0);
+      for (const [key, value] of known.elements) this.#noteElement(name, key, value, 0);
     }
     this.#table.sets.delete(name);
   }
@@ -131,13 +131,13 @@ export class DeltaTracker {
   /** Adds an object with timeouts. Its name identifies its content. */
   putTimeouts(policy: TimeoutPolicy): void {
     this.#table.timeouts ??= new Map();
-    this.#touch("ct timeout", policy.name);
+    this.#noteObject("ct timeout", policy.name);
     this.#table.timeouts.set(policy.name, policy);
   }
 
   /** Deletes an object with timeouts that was added by {@link DeltaTracker.putTimeouts}, if it exists. */
   deleteTimeouts(name: string): void {
-    this.#touch("ct timeout", name);
+    this.#noteObject("ct timeout", name);
     this.#table.timeouts?.delete(name);
   }
 
@@ -180,11 +180,11 @@ export class DeltaTracker {
     const set = this.#table.sets.get(name) ?? this.#deletedSets.get(name);
     return set === undefined
       ? []
-      : pendingElements(set, keys).map((delta) => withIntervals(delta, this.#table));
+      : pendingElements(set, keys).map((delta) => withIntervalsDelta(delta, this.#table));
   }
 
   /** Remembers an object as it was committed, before it changes. */
-  #touch(kind: ObjectKind, name: string): void {
+  #noteObject(kind: ObjectKind, name: string): void {
     const key = `${kind} ${name}`;
     if (this.#objects.has(key)) return;
     this.#objects.set(key, { kind, name, before: objectIn(this.#table, { kind, name }) } as ObjectChange);
@@ -196,7 +196,8 @@ export class DeltaTracker {
     return change !== undefined && change.before === undefined;
   }
 
-  #remember(set: string, key: string, committed: string | undefined, work: number): void {
+  /** Remembers an element as it was committed, before it changes. */
+  #noteElement(set: string, key: string, committed: string | undefined, work: number): void {
     if (!this.#isCommitted) return;
     let keys = this.#elements.get(set);
     if (keys === undefined) {
@@ -231,11 +232,11 @@ function walkedElements({ rules }: Chain, { sets }: Table): number {
 
 function pendingElements(
   { spec, elements }: ElementSet,
-  touched: ReadonlyMap<string, string | undefined>,
+  written: ReadonlyMap<string, string | undefined>,
 ): ElementsDelta[] {
   const deleted: Element[] = [];
   const added: Element[] = [];
-  for (const [key, committed] of touched) {
+  for (const [key, committed] of written) {
     const value = elements.get(key);
     if (value === committed) continue;
     if (committed !== undefined) deleted.push({ key, value: committed });

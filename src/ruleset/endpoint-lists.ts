@@ -127,7 +127,7 @@ export class EndpointLists {
     if (port.wanted.isSticky !== lists.isSticky) {
       this.#clear(port);
       port.wanted = lists;
-      this.#identify(port);
+      this.#assignId(port);
     }
     port.wanted = lists;
     this.#program(port);
@@ -148,7 +148,7 @@ export class EndpointLists {
     // Clear all before writing any: one may get the former id of another.
     for (const port of ports) this.#clear(port);
     for (const port of ports) {
-      this.#identify(port);
+      this.#assignId(port);
       this.#program(port);
     }
     return changed;
@@ -160,7 +160,7 @@ export class EndpointLists {
     const known = ports.some(({ wanted }) => wanted.isSticky) ? endpointIdsIn(actual) : undefined;
     for (const port of ports) {
       this.#clear(port);
-      this.#identify(port);
+      this.#assignId(port);
       port.endpointIds = known?.get(port.id) ?? NO_IDS;
       port.orders = ordersIn(actual, port);
       this.#program(port);
@@ -202,24 +202,25 @@ export class EndpointLists {
       endpointIds: NO_IDS,
     };
     this.#ports.set(key, port);
-    this.#identify(port);
+    this.#assignId(port);
     return port;
   }
 
-  #identify(port: KnownPort): void {
+  #assignId(port: KnownPort): void {
     const id = this.ids.assign(port.key, port.wanted.isSticky);
     if (id === undefined) throw new Error(`no list id is left for ${port.key}`);
     port.id = id;
     this.#byId.set(id, port.key);
   }
 
+  /** Counts a frontend that came or went, and writes the lists if other ones are used now. */
   #count(port: KnownPort, way: Way, change: 1 | -1, { kind }: FrontendKind): void {
     const index = WAYS.indexOf(way);
     const users = (port.users[index] ?? 0) + change;
     port.users[index] = users;
     if (kind === "interval") port.intervalUsers += change;
-    const isOther = users === 0 || (users === 1 && change === 1);
-    if (isOther || this.#usedKinds(port) !== port.kinds) this.#program(port);
+    const isFirstOrLast = users === 0 || (users === 1 && change === 1);
+    if (isFirstOrLast || this.#usedKinds(port) !== port.kinds) this.#program(port);
   }
 
   /** Removes all elements of a service port from the table. */
@@ -381,12 +382,10 @@ function affinityElements(id: number, lists: ServicePortLists) {
     if (balancer === undefined) return [];
     const { method, affinitySeconds } = balancer;
     const clients = CLIENTS_OF[balancer.both ? name : "cluster"];
+    const remember = rememberName(affinitySeconds, clients > 0);
     return [
       { set: AFFINITY_CHOOSERS, key: String(listId(id, name)), chain: chooserName(balancer), method },
-      {
-        ...{ set: AFFINITY_TIMEOUTS, key: String(id + clients) },
-        ...{ chain: rememberName(affinitySeconds, clients > 0), method },
-      },
+      { set: AFFINITY_TIMEOUTS, key: String(id + clients), chain: remember, method },
     ];
   });
 }

@@ -1,9 +1,9 @@
 import type { Family } from "../base/family.ts";
-import { firstSorted } from "../base/first-sorted.ts";
+import { firstSorted, sortedEntries } from "../base/first-sorted.ts";
 import { addToGroup } from "../base/group-by.ts";
 import type { ServicePortKey } from "../model/ids.ts";
 import type { ServicePort } from "../model/service-port.ts";
-import type { SetSpec, Table } from "../nft/ast/ruleset.ts";
+import type { Table } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
 import { Candidates } from "./candidates.ts";
 import { REFUSALS } from "./chain-names.ts";
@@ -23,16 +23,15 @@ import {
   type FrontendElements,
   flowtableOf,
   type IntervalFrontends,
-  isInTable,
   kindsIn,
   type RulesetPart,
 } from "./node-context.ts";
-import { clientsOf, frontendOf, type ServicePortRules } from "./service-port-rules.ts";
-import { setSpecs, sourceRangesSpecs } from "./set-specs.ts";
+import { OptionalParts } from "./optional-parts.ts";
+import { frontendClientsOf, frontendOf, type ServicePortRules } from "./service-port-rules.ts";
+import { SOURCE_RANGES_PART, setSpecs } from "./set-specs.ts";
 import { NO_ENDPOINTS, NODEPORT_IPS, PORT_PROTOCOLS } from "./sets.ts";
 import { SharedObjects } from "./shared-objects.ts";
 import { SourceRangeLists } from "./source-range-lists.ts";
-import { staticChains } from "./static-chains.ts";
 
 /** A frontend that more than one service port wants. */
 export interface Conflict {
@@ -56,8 +55,7 @@ export class FamilyState {
   readonly #before = new Map<ServicePortKey, ServicePortRules | undefined>();
   readonly #lost = new LostFrontends();
   readonly #candidates = new Candidates(this.#lost);
-  /** The service ports that need each of these parts, even those without a frontend. */
-  readonly #users: ReadonlyMap<string, Set<ServicePortKey>>;
+  readonly #parts: OptionalParts;
   readonly #nodePorts = new Set<string>();
   #nodePortsRevision = 0;
   readonly #shared: SharedObjects;
@@ -68,15 +66,11 @@ export class FamilyState {
   readonly #ofFeatures: readonly FrontendElements[];
   /** The kinds of frontends, in the order in which rules look them up. */
   readonly kinds: readonly FrontendKind[];
-  /** The feature that has further frontends, if any. */
-  readonly #further: RulesetPart | undefined;
-  /** Undefined without further frontends. */
+  /** The feature that gives service ports intervals of ports, if any. */
+  readonly #intervalFeature: RulesetPart | undefined;
+  /** Undefined without this feature. */
   readonly #intervals: DividedIntervals | undefined;
   #context: FamilyContext;
-  /** The parts of the table, and the features that it has parts of. */
-  readonly #parts = new Set<string>();
-  /** The names of the chains that do not depend on single Services. */
-  #static: readonly string[] = [];
 
   /** @param ids known ids of service ports; none if absent */
   constructor(context: FamilyContext, ids = new ListIds(context.maxStickyPorts)) {
@@ -90,15 +84,12 @@ export class FamilyState {
       ({ frontendElements }) => frontendElements?.({ table: this.#tracker, numberOf }) ?? [],
     );
     this.#context = context;
-    this.#further = context.features.find(({ intervals }) => intervals !== undefined);
-    this.#intervals = this.#further?.intervals?.divide(
+    this.#intervalFeature = context.features.find(({ intervals }) => intervals !== undefined);
+    this.#intervals = this.#intervalFeature?.intervals?.divide(
       () => [...this.#candidates.owners.keys(), ...this.#context.apiServers],
       this.#lost,
     );
-    const ofPorts = context.features
-      .filter(({ ownSet, isAlways }) => ownSet === undefined && isAlways === undefined)
-      .map(({ name }) => name);
-    this.#users = new Map(["sourceRanges", ...ofPorts].map((part) => [part, new Set()]));
+    this.#parts = new OptionalParts(this.#tracker, context);
     this.setContext(context);
   }
 
@@ -116,11 +107,11 @@ export class FamilyState {
   setContext(context: FamilyContext): void {
     const { apiServers: before } = this.#context;
     this.#context = context;
-    for (const key of new Set([...before, ...context.apiServers])) this.#setTaken(key);
-    this.#putStaticChains();
-    this.#setKeys(PORT_PROTOCOLS, PROTOCOLS_WITH_PORTS);
+    for (const key of new Set([...before, ...context.apiServers])) this.#updateExplicitPort(key);
+    this.#parts.setContext(context);
+    this.#replaceKeys(PORT_PROTOCOLS, PROTOCOLS_WITH_PORTS);
     const addresses = context.nodePorts.kind === "addresses" ? context.nodePorts.addresses : [];
-    this.#setKeys(NODEPORT_IPS, new Set(addresses.toSorted()));
+    this.#replaceKeys(NODEPORT_IPS, new Set(addresses.toSorted()));
   }
 
   /** Replaces the elements of the set that a feature fills itself, if it is enabled. */
@@ -128,37 +119,34 @@ export class FamilyState {
     const part = this.features.find(({ name }) => name === feature);
     if (part?.ownSet === undefined) return;
     const isFixed = part.isAlways?.(this.#context) === true;
-    if (!isFixed && keys.size > 0) this.#declare(feature, true);
-    this.#setKeys(part.ownSet, keys);
-    if (!isFixed && keys.size === 0) this.#declare(feature, false);
+    if (!isFixed && keys.size > 0) this.#parts.declare(feature, true);
+    this.#replaceKeys(part.ownSet, keys);
+    if (!isFixed && keys.size === 0) this.#parts.declare(feature, false);
   }
 
-  /** Replaces the rules of a service port. Call {@link FamilyState.cutIntervals} afterwards. */
+  /** Replaces the rules of a service port. Call {@link FamilyState.divideIntervals} afterwards. */
   put(rules: ServicePortRules): void {
     const { key } = rules.port;
     const before = this.#rules.get(key);
-    for (const [part, users] of this.#users) {
-      if (this.#needs(rules, part)) users.add(key);
-      else users.delete(key);
-      if (users.size > 0) this.#declare(part, true);
-    }
-    this.#remember(key, before);
+    this.#parts.use(rules);
+    this.#noteCommitted(key, before);
     this.#rules.set(key, rules);
     for (const element of sharedElements(rules)) this.#shared.addElement(element);
     this.#lists.replace(key, rules.lists);
     for (const frontend of rules.frontends) this.#setCandidate(frontend.key, before, rules);
-    if (before !== undefined) this.#release(before, new Set(rules.frontends.map((frontend) => frontend.key)));
+    if (before !== undefined)
+      this.#withdraw(before, new Set(rules.frontends.map((frontend) => frontend.key)));
     this.#intervals?.replace(before, rules);
   }
 
-  /** Removes a service port. Call {@link FamilyState.cutIntervals} afterwards. */
+  /** Removes a service port. Call {@link FamilyState.divideIntervals} afterwards. */
   remove(key: ServicePortKey): void {
     const rules = this.#rules.get(key);
     if (rules === undefined) return;
-    this.#remember(key, rules);
+    this.#noteCommitted(key, rules);
     this.#rules.delete(key);
-    for (const users of this.#users.values()) users.delete(key);
-    this.#release(rules, new Set());
+    this.#parts.remove(key);
+    this.#withdraw(rules, new Set());
     this.#intervals?.replace(rules, undefined);
   }
 
@@ -166,16 +154,12 @@ export class FamilyState {
    * Divides ports among intervals again if these or explicit ports changed. Called after many changes.
    * @returns whether any interval changed
    */
-  cutIntervals(): boolean {
-    const { pieces = [], addedPorts = [], deletedPorts = [] } = this.#intervals?.cut() ?? {};
-    for (const { before, after } of pieces) this.#replace(before, after);
+  divideIntervals(): boolean {
+    const { pieces = [], addedPorts = [], deletedPorts = [] } = this.#intervals?.update() ?? {};
+    for (const { before, after } of pieces) this.#replaceFrontend(before, after);
     for (const port of addedPorts) this.#setExplicitPort(port, true);
     for (const port of deletedPorts) this.#setExplicitPort(port, false);
-    for (const [part, users] of this.#users) {
-      // A set that is deleted keeps its elements in the kernel for a while: it has to be empty by then.
-      const isUsed = part === "sourceRanges" && !this.sourceRanges.isEmpty;
-      this.#declare(part, isUsed || users.size > 0);
-    }
+    this.#parts.cleanUp(!this.sourceRanges.isEmpty);
     return pieces.length > 0;
   }
 
@@ -186,7 +170,7 @@ export class FamilyState {
 
   /** The intervals that service ports may have; undefined if no feature has them. */
   get intervals(): IntervalFrontends | undefined {
-    return this.#further?.intervals;
+    return this.#intervalFeature?.intervals;
   }
 
   /** Whether the node's own addresses do not serve intervals. */
@@ -196,7 +180,7 @@ export class FamilyState {
 
   /** Whether the table has what a feature adds to it. */
   hasPart(feature: RulesetPart): boolean {
-    return isInTable(feature, this.#context, this.#parts);
+    return this.#parts.has(feature);
   }
 
   /** The rules of a service port; undefined if there are none. */
@@ -228,12 +212,15 @@ export class FamilyState {
       const owner = this.ownerOf(key);
       if (owner !== undefined) return { key, port: owner };
     }
-    if (this.#context.apiServers.includes(frontendKey(address, protocol, port))) return undefined;
-    const key = this.#intervals?.pieceAt(frontendKey(address, protocol, port))?.rules.key;
+    const [frontend = ""] = keys;
+    // API servers take precedence over intervals.
+    if (this.#context.apiServers.includes(frontend)) return undefined;
+    const key = this.#intervals?.pieceAt(frontend)?.rules.key;
     const owner = key === undefined ? undefined : this.ownerOf(key);
     return key === undefined || owner === undefined ? undefined : { key, port: owner };
   }
 
+  /** The pieces of an interval that a service port has: others may have some of its ports. */
   piecesOf(key: ServicePortKey, interval: FrontendRules): readonly FrontendRules[] {
     return this.#intervals?.piecesOf(key, interval) ?? [];
   }
@@ -264,12 +251,12 @@ export class FamilyState {
     return this.#nodePortsRevision;
   }
 
-  /** Counts the frontends that service ports want but others have. */
+  /** The number of frontends that service ports want but others have, and the Services that want them. */
   get lost(): Pick<LostFrontends, "count" | "services"> {
     return this.#lost;
   }
 
-  /** The changes of conflicts since the last call. Call {@link FamilyState.cutIntervals} before. */
+  /** The changes of conflicts since the last call. Call {@link FamilyState.divideIntervals} before. */
   takeConflictChanges(): ReturnType<LostFrontends["take"]> {
     return this.#lost.take((frontend) => this.#candidates.owners.get(frontend)?.port);
   }
@@ -300,9 +287,7 @@ export class FamilyState {
 
   /** The service ports whose rules are not in the kernel yet, sorted, with their committed rules. */
   uncommitted(): { readonly key: ServicePortKey; readonly before: ServicePortRules | undefined }[] {
-    return [...this.#before]
-      .map(([key, before]) => ({ key, before }))
-      .sort((a, b) => (a.key < b.key ? -1 : 1));
+    return sortedEntries(this.#before).map(([key, before]) => ({ key, before }));
   }
 
   /** A copy of the table as last committed. */
@@ -314,7 +299,7 @@ export class FamilyState {
   prepareSourceRanges({ frontends }: ServicePortRules, most: number): boolean {
     const guard = frontends.find((frontend) => frontend.guard !== undefined)?.guard;
     if (guard === undefined) return true;
-    this.#declare("sourceRanges", true);
+    this.#parts.declare(SOURCE_RANGES_PART, true);
     return this.sourceRanges.prepare(guard, most);
   }
 
@@ -323,36 +308,19 @@ export class FamilyState {
     return guard && this.sourceRanges.numberOf(guard.id);
   }
 
-  /**
-   * Keeps the chains of another table that would be kept if this were its state, and gives service ports and
-   * lists of source ranges the numbers that it has for them.
-   */
+  /** Gives service ports and lists of source ranges the numbers that another table has for them. */
   adoptIds(actual: Table): void {
-    const kinds = this.kinds.filter((kind) => kind === PORTS || this.table.sets.has(kind.lists));
-    const methods = drawMethodsIn(this.#context);
-    for (const name of actual.chains.keys())
-      for (const kind of kinds) keepChain(this.#tracker, name, methods, kind);
+    this.#keepChains(actual);
     const frontends = new Map<ServicePortKey, string[]>();
-    for (const [frontend, rules] of this.#candidates.owners) {
-      if (frontendOf(rules, frontend).way !== undefined) addToGroup(frontends, rules.port.key, frontend);
-    }
-    for (const { port, rules } of this.#intervals?.pieces() ?? []) {
+    for (const { port, rules } of this.#ownedFrontends()) {
       if (rules.way !== undefined) addToGroup(frontends, port.key, rules.key);
     }
     for (const key of this.#lists.adoptIds(actual, frontends)) {
       for (const frontend of frontends.get(key) ?? []) this.#putListOf(frontend);
     }
     if (!this.sourceRanges.adopt(actual)) return;
-    for (const [frontend, rules] of this.#candidates.owners)
-      this.#putSourceRangeList(frontendOf(rules, frontend));
-    for (const { rules } of this.#intervals?.pieces() ?? []) this.#putSourceRangeList(rules);
+    for (const { rules } of this.#ownedFrontends()) this.#putSourceRangeList(rules);
     for (const elements of this.#ofFeatures) elements.renumbered();
-  }
-
-  #putSourceRangeList(rules: FrontendRules): void {
-    const number = this.sourceRangeListOf(rules);
-    if (number !== undefined)
-      this.#tracker.putElement(kindOf(rules.key, this.kinds).sourceRangeLists, rules.key, number);
   }
 
   /** Gives the endpoints of service ports the numbers and ids that another table has for them. */
@@ -378,12 +346,33 @@ export class FamilyState {
     this.#before.clear();
   }
 
-  #remember(key: ServicePortKey, rules: ServicePortRules | undefined): void {
+  /** Keeps the balancing chains that another table has: a table never deletes them. */
+  #keepChains(actual: Table): void {
+    const kinds = this.kinds.filter((kind) => kind === PORTS || this.table.sets.has(kind.lists));
+    const methods = drawMethodsIn(this.#context);
+    for (const name of actual.chains.keys())
+      for (const kind of kinds) keepChain(this.#tracker, name, methods, kind);
+  }
+
+  /** The frontends and pieces of intervals, each with the service port that has it. */
+  *#ownedFrontends(): Generator<OwnedFrontend> {
+    for (const [frontend, rules] of this.#candidates.owners) yield ownedFrontend(rules, frontend);
+    yield* this.#intervals?.pieces() ?? [];
+  }
+
+  #putSourceRangeList(rules: FrontendRules): void {
+    const number = this.sourceRangeListOf(rules);
+    if (number !== undefined)
+      this.#tracker.putElement(kindOf(rules.key, this.kinds).sourceRangeLists, rules.key, number);
+  }
+
+  /** Keeps the rules before the first change since the last commit. */
+  #noteCommitted(key: ServicePortKey, rules: ServicePortRules | undefined): void {
     if (!this.#before.has(key)) this.#before.set(key, rules);
   }
 
-  /** Removes rules from all their frontends except those to keep. */
-  #release(rules: ServicePortRules, kept: ReadonlySet<string>): void {
+  /** Removes former rules: their shared elements, and their candidates for frontends that are not kept. */
+  #withdraw(rules: ServicePortRules, kept: ReadonlySet<string>): void {
     for (const { key } of rules.frontends) {
       if (!kept.has(key)) this.#setCandidate(key, rules, undefined);
     }
@@ -397,9 +386,9 @@ export class FamilyState {
   ): void {
     const { from, to } = this.#candidates.replace(key, before, after);
     if (from === to) return;
-    if ((from === undefined) !== (to === undefined)) this.#setTaken(key);
+    if ((from === undefined) !== (to === undefined)) this.#updateExplicitPort(key);
     if (key.startsWith(`${ANY_ADDRESS[this.table.family]} `)) this.#setNodePort(key, to !== undefined);
-    this.#replace(from && ownedFrontend(from, key), to && ownedFrontend(to, key));
+    this.#replaceFrontend(from && ownedFrontend(from, key), to && ownedFrontend(to, key));
   }
 
   #setNodePort(key: string, isThere: boolean): void {
@@ -408,19 +397,19 @@ export class FamilyState {
     else this.#nodePorts.delete(key);
   }
 
-  /** Records that a frontend with precedence over intervals changed: an explicit port or an API server. */
-  #setTaken(key: string): void {
-    const isTaken = this.#candidates.owners.has(key) || this.#context.apiServers.includes(key);
-    if (this.#intervals?.setPort(key, isTaken)) this.#setExplicitPort(key, isTaken);
+  /** Records that an explicit port came or went: the frontend of a service port, or an API server. */
+  #updateExplicitPort(key: string): void {
+    const isThere = this.#candidates.owners.has(key) || this.#context.apiServers.includes(key);
+    if (this.#intervals?.setPort(key, isThere)) this.#setExplicitPort(key, isThere);
   }
 
-  #setExplicitPort(key: string, isTaken: boolean): void {
+  #setExplicitPort(key: string, isThere: boolean): void {
     const set = this.intervals?.kind.explicitPorts;
-    if (set !== undefined) this.#tracker.setElement(set, key, isTaken ? "" : undefined);
+    if (set !== undefined) this.#tracker.setElement(set, key, isThere ? "" : undefined);
   }
 
   /** Replaces the rules of a frontend, or of a piece of an interval. */
-  #replace(before: OwnedFrontend | undefined, after: OwnedFrontend | undefined): void {
+  #replaceFrontend(before: OwnedFrontend | undefined, after: OwnedFrontend | undefined): void {
     const [from, to] = [before?.rules, after?.rules];
     const key = (to ?? from)?.key ?? "";
     const kind = kindOf(key, this.kinds);
@@ -434,7 +423,8 @@ export class FamilyState {
     else this.#putList(key, this.#lists.add(after.port.key, lists, to.way, kind));
     if (before !== undefined && from?.way !== undefined) this.#lists.remove(before.port.key, from.way, kind);
     if (kind === PORTS)
-      for (const elements of this.#ofFeatures) elements.replace(from && clientsOf(from), to && clientsOf(to));
+      for (const elements of this.#ofFeatures)
+        elements.replace(from && frontendClientsOf(from), to && frontendClientsOf(to));
     if (from?.guard !== undefined) this.sourceRanges.remove(from.guard);
   }
 
@@ -450,48 +440,12 @@ export class FamilyState {
     if (rules?.way !== undefined && id !== undefined) this.#putList(key, listId(id, rules.way));
   }
 
-  /** Declares or deletes the sets and chains of a part, or of a feature. */
-  #declare(part: string, isNeeded: boolean): void {
-    if (isNeeded === this.#parts.has(part)) return;
-    if (isNeeded) this.#parts.add(part);
-    else this.#parts.delete(part);
-    for (const spec of this.#specsOf(part)) {
-      if (isNeeded) this.#tracker.putSet(spec);
-      else this.#tracker.deleteSet(spec.name);
-    }
-    this.#putStaticChains();
-    // They look into the maps of this part.
-    const prefix = part === this.#further?.name ? this.#further.intervals?.kind.prefix : undefined;
-    if (prefix === undefined || isNeeded) return;
-    for (const name of [...this.table.chains.keys()])
-      if (name.startsWith(prefix)) this.#tracker.deleteChain(name);
-  }
-
-  #needs({ lists, frontends, intervals, ofFeatures }: ServicePortRules, part: string): boolean {
-    if (part === "sourceRanges") return frontends.some(({ guard }) => guard !== undefined);
-    if (part === this.#further?.name) return intervals.length > 0;
-    const isOf = (one: { readonly part: RulesetPart }) => one.part.name === part;
-    return (lists.parts?.some(isOf) || ofFeatures?.some(isOf)) ?? false;
-  }
-
-  #specsOf(part: string): readonly SetSpec[] {
-    const { specs = sourceRangesSpecs } = this.features.find(({ name }) => name === part) ?? {};
-    return specs(this.#context);
-  }
-
   /** Replaces the keys of a set; does nothing without the set. */
-  #setKeys(set: string, wanted: ReadonlySet<string>): void {
+  #replaceKeys(set: string, wanted: ReadonlySet<string>): void {
     const known = this.table.sets.get(set)?.elements;
     if (known === undefined) return;
     for (const key of [...known.keys()]) if (!wanted.has(key)) this.#tracker.deleteElement(set, key);
     for (const key of wanted) this.#tracker.putElement(set, key, "");
-  }
-
-  #putStaticChains(): void {
-    const chains = new Map(staticChains(this.#context, this.#parts).map((chain) => [chain.name, chain]));
-    for (const chain of chains.values()) this.#tracker.putChain(chain);
-    for (const name of this.#static) if (!chains.has(name)) this.#tracker.deleteChain(name);
-    this.#static = [...chains.keys()];
   }
 }
 

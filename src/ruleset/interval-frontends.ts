@@ -50,11 +50,13 @@ export interface DividedIntervals {
   /** Replaces the intervals of a service port. */
   replace(before: WantedIntervals | undefined, after: WantedIntervals | undefined): void;
   /** Divides the ports of addresses that changed. */
-  cut(): IntervalChanges;
+  update(): IntervalChanges;
+  /** The piece with a key. */
   piece(key: string): IntervalPiece | undefined;
   /** The piece that has the port of a frontend, given by its key. */
   pieceAt(frontend: string): IntervalPiece | undefined;
   pieces(): Iterable<IntervalPiece>;
+  /** The pieces of a service port that have ports of its interval. */
   piecesOf(key: ServicePortKey, interval: FrontendRules): readonly FrontendRules[];
   /** The ports that several service ports want. */
   conflicts(): LostFrontend[];

@@ -5,8 +5,8 @@ import { AFFINITY_IDS } from "./sets.ts";
 
 /**
  * The numbers that represent the endpoints of a service port in `meta priority` and in maps. A list id is the
- * id of a service port plus the way of the connection. With session affinity, an id has room for the ids of
- * endpoints; the client's is remembered:
+ * id of a service port plus a {@link Way}. With session affinity, each endpoint has an id, too, which the
+ * kernel remembers for clients. The bits of an id:
  *
  *     without affinity   1 0 n n n n n n n n n n n n n n  n n n n n n n n n n n n n n w w
  *     with affinity      1 1 n n n n n n n n n n n n n n  n n e e e e e e e e e e e e e e
@@ -64,8 +64,8 @@ export function listId(servicePortId: number, way: Way): number {
 export const MEMBERSHIP: Readonly<Record<ListName, number>> = { cluster: 0, local: 1 };
 
 /**
- * Added to the service port's id in the keys of clients. If connections use both lists, a client has an entry
- * for each. If they use only one list, the number is always the cluster's.
+ * What an affinity entry's key adds to the id of the service port, for the entry of each list. If all
+ * connections use the same list, it is always the number of the cluster's.
  */
 export const CLIENTS_OF: Readonly<Record<ListName, number>> = { cluster: 0, local: LOCAL_BIT };
 
@@ -95,10 +95,14 @@ export interface ParsedId {
   readonly way: Way | undefined;
 }
 
+function isStickyId(id: number): boolean {
+  return id >= FIRST_STICKY;
+}
+
 /** Reads a list or endpoint id; undefined for other numbers. */
 export function parseId(id: number): ParsedId | undefined {
   if (id < LEAST_REGISTER_VALUE + PLAIN_STEP) return undefined;
-  const isSticky = id >= FIRST_STICKY;
+  const isSticky = isStickyId(id);
   if (isSticky && id < FIRST_STICKY + STICKY_STEP) return undefined;
   const rest = id % (isSticky ? STICKY_STEP : PLAIN_STEP);
   const servicePort = id - rest;
@@ -108,25 +112,26 @@ export function parseId(id: number): ParsedId | undefined {
 
 /** The number of a service port in texts: `list 17`. */
 export function listNumber(servicePortId: number): number {
-  return servicePortId >= FIRST_STICKY
+  return isStickyId(servicePortId)
     ? (servicePortId - FIRST_STICKY) / STICKY_STEP
     : (servicePortId - LEAST_REGISTER_VALUE) / PLAIN_STEP;
 }
 
 /**
- * Ids of one kind. An id is used again only after the transaction that deletes it from the kernel. Memory
- * grows with the number of ids, not with their size, because the kernel may have any id.
+ * Ids of one kind. A taken id that is released becomes free with the next commit, when the kernel no longer
+ * has it. If entries of clients may have it, it is held until these are gone. Memory grows with the number of
+ * ids, not with their size, because the kernel may have any id.
  */
 export class IdPool {
   readonly #first: number;
   readonly #step: number;
   readonly #most: number;
-  /** The first number never given. Lower numbers are taken, free or released. */
+  /** All lower numbers were taken before. Those that are free again are in `#free`. */
   #next = 1;
-  /** Taken ids beyond it: adopted from a kernel with higher numbers. */
-  #ahead = new Set<number>();
   #free: number[] = [];
-  /** Ids that become free or held with the next commit, and whether they are held then. */
+  /** Taken ids of higher numbers: adopted from a kernel. */
+  #ahead = new Set<number>();
+  /** Ids released since the last commit, and whether they are held after the next one. */
   #released = new Map<number, boolean>();
   /** Ids that are no longer in rules, but may be in entries of clients. */
   readonly held = new Set<number>();
@@ -143,18 +148,20 @@ export class IdPool {
     if (free !== undefined) return free;
     this.#skip();
     if (this.#next <= this.#most) return this.#idOf(this.#next++);
-    const [[held], [released]] = [this.held, this.#released.keys()];
-    const last = held ?? released;
-    if (last !== undefined && !this.held.delete(last)) this.#released.delete(last);
-    return last;
+    for (const lastResort of [this.held, this.#released]) {
+      const [id] = lastResort.keys();
+      if (id !== undefined && lastResort.delete(id)) return id;
+    }
+    return undefined;
   }
 
+  /** Whether {@link IdPool.take} returns an id. */
   get hasMore(): boolean {
     this.#skip();
     return this.#free.length + this.held.size + this.#released.size > 0 || this.#next <= this.#most;
   }
 
-  /** @param holds whether the id becomes free only after its entries of clients are gone */
+  /** @param holds whether entries of clients may have the id */
   release(id: number, holds: boolean): void {
     this.#ahead.delete(id);
     this.#released.set(id, holds);
@@ -175,29 +182,28 @@ export class IdPool {
     this.#released.clear();
   }
 
-  forgotten(ids: Iterable<number>): void {
+  freeHeld(ids: Iterable<number>): void {
     for (const id of ids) if (this.held.delete(id)) this.#setFree(id);
   }
 
-  /** Resets to the given taken ids, and ids that the kernel still has. */
+  /** Starts again with the given taken ids, and with ids that the kernel has until the next commit. */
   reset(taken: ReadonlySet<number>, kernel: ReadonlySet<number>): void {
     this.#next = 1;
     this.#free = [];
     this.held.clear();
     this.#ahead = new Set(taken);
-    this.#released = new Map(
-      [...kernel].flatMap((id) => (taken.has(id) ? [] : [[id, this.#first === FIRST_STICKY]])),
-    );
+    // Any id with session affinity may be in entries of clients.
+    const released = [...kernel].filter((id) => !taken.has(id));
+    this.#released = new Map(released.map((id) => [id, isStickyId(id)]));
     this.#skip();
   }
 
-  /** Skips numbers that are not available. */
+  /** Skips numbers that are not available; {@link IdPool.#setFree} finds them later. */
   #skip(): void {
-    const isPassed = (id: number) => this.#ahead.delete(id) || this.#released.has(id) || this.held.has(id);
-    while (isPassed(this.#idOf(this.#next))) this.#next++;
+    const isTaken = (id: number) => this.#ahead.delete(id) || this.#released.has(id) || this.held.has(id);
+    while (isTaken(this.#idOf(this.#next))) this.#next++;
   }
 
-  /** Numbers not skipped yet are found later. */
   #setFree(id: number): void {
     if (this.#isPassed(id)) this.#free.push(id);
   }
@@ -220,7 +226,7 @@ export class ListIds {
   readonly #sticky: IdPool;
   readonly #mostSticky: number;
   readonly #ids = new Map<ServicePortKey, number>();
-  /** The ids by which the kernel may count clients. */
+  /** The ids by which the kernel may count connections of clients. */
   readonly #counting = new Set<number>();
   /**
    * The former ids of service ports, which get them back if they return before the next commit, or while the
@@ -237,6 +243,7 @@ export class ListIds {
 
   copy(): ListIds {
     const copy = new ListIds(this.#mostSticky);
+    // Takes the ids out of the pools of the copy, which has no service ports yet.
     copy.adopt(this.#ids, new Set());
     for (const [key, id] of this.#ids) copy.#ids.set(key, id);
     return copy;
@@ -255,9 +262,9 @@ export class ListIds {
     return this.#sticky.held.size + this.#plain.held.size > 0;
   }
 
-  /** Frees held ids: the kernel has no entries of clients for them any longer. */
-  forgotten(ids: readonly number[]): void {
-    for (const pool of [this.#sticky, this.#plain]) pool.forgotten(ids);
+  /** Frees held ids, as the kernel has no entries of clients for them any longer. */
+  freeHeld(ids: readonly number[]): void {
+    for (const pool of [this.#sticky, this.#plain]) pool.freeHeld(ids);
     this.#dropLapsed();
   }
 
@@ -269,13 +276,13 @@ export class ListIds {
   /** Whether a service port has an id of a kind, or one is left for it. */
   hasFor(key: ServicePortKey, isSticky: boolean): boolean {
     const known = this.#ids.get(key);
-    return (known !== undefined && known >= FIRST_STICKY === isSticky) || this.#pool(isSticky).hasMore;
+    return (known !== undefined && isStickyId(known) === isSticky) || this.#pool(isSticky).hasMore;
   }
 
   /** Gives a service port an id, replacing one of the other kind. @returns undefined if none is left */
   assign(key: ServicePortKey, isSticky: boolean): number | undefined {
     const known = this.#ids.get(key);
-    if (known !== undefined && known >= FIRST_STICKY === isSticky) return known;
+    if (known !== undefined && isStickyId(known) === isSticky) return known;
     const id = this.#reclaim(key, isSticky) ?? this.#pool(isSticky).take();
     if (id === undefined) return undefined;
     this.release(key);
@@ -294,7 +301,7 @@ export class ListIds {
     if (id === undefined) return;
     this.#ids.delete(key);
     this.#lapsed.set(key, id);
-    const isSticky = id >= FIRST_STICKY;
+    const isSticky = isStickyId(id);
     this.#pool(isSticky).release(id, this.#counting.delete(id) || isSticky);
   }
 
@@ -315,25 +322,23 @@ export class ListIds {
   adopt(wanted: ReadonlyMap<ServicePortKey, number>, kernel: ReadonlySet<number>): ServicePortKey[] {
     const changed: ServicePortKey[] = [];
     const taken = new Set(wanted.values());
-    const homeless: ServicePortKey[] = [];
-    for (const [key, id] of this.#ids) {
-      const own = wanted.get(key);
-      if (own === id) continue;
-      if (own === undefined && !kernel.has(id) && !taken.has(id)) {
-        taken.add(id);
+    const withoutId: { readonly key: ServicePortKey; readonly isSticky: boolean }[] = [];
+    for (const [key, before] of this.#ids) {
+      const id = wanted.get(key);
+      if (id === before) continue;
+      if (id === undefined && !kernel.has(before) && !taken.has(before)) {
+        taken.add(before);
         continue;
       }
       changed.push(key);
-      if (own === undefined) homeless.push(key);
-      else this.#ids.set(key, own);
+      if (id === undefined) withoutId.push({ key, isSticky: isStickyId(before) });
+      else this.#ids.set(key, id);
     }
-    const kinds = new Map(homeless.map((key) => [key, (this.#ids.get(key) ?? 0) >= FIRST_STICKY]));
     for (const isSticky of [true, false]) {
-      const ofKind = (ids: Iterable<number>) =>
-        new Set([...ids].filter((id) => id >= FIRST_STICKY === isSticky));
+      const ofKind = (ids: Iterable<number>) => new Set([...ids].filter((id) => isStickyId(id) === isSticky));
       this.#pool(isSticky).reset(ofKind(taken), ofKind(kernel));
     }
-    for (const key of homeless) this.#ids.set(key, this.#pool(kinds.get(key) === true).take() ?? 0);
+    for (const { key, isSticky } of withoutId) this.#ids.set(key, this.#pool(isSticky).take() ?? 0);
     return changed;
   }
 
@@ -343,7 +348,7 @@ export class ListIds {
 
   #reclaim(key: ServicePortKey, isSticky: boolean): number | undefined {
     const id = this.#lapsed.get(key);
-    return id !== undefined && id >= FIRST_STICKY === isSticky && this.#pool(isSticky).reclaim(id)
+    return id !== undefined && isStickyId(id) === isSticky && this.#pool(isSticky).reclaim(id)
       ? id
       : undefined;
   }

@@ -1,3 +1,4 @@
+import { addToCount } from "../base/group-by.ts";
 import type { ServiceName } from "../model/ids.ts";
 import type { ServicePort } from "../model/service-port.ts";
 
@@ -42,7 +43,7 @@ export class LostFrontends {
    */
   begin(lost: LostFrontend): void {
     this.#count += 1;
-    this.#addToService(lost, 1);
+    addToCount(this.#ofServices, lost.loser.service.name, 1);
     const id = idOf(lost);
     if (!this.#ended.delete(id)) this.#begun.set(id, lost);
   }
@@ -50,7 +51,7 @@ export class LostFrontends {
   /** Records that a service port got a frontend, or no longer wants it. */
   end(lost: LostFrontend): void {
     this.#count -= 1;
-    this.#addToService(lost, -1);
+    addToCount(this.#ofServices, lost.loser.service.name, -1);
     const id = idOf(lost);
     if (!this.#begun.delete(id)) this.#ended.set(id, lost);
   }
@@ -68,13 +69,6 @@ export class LostFrontends {
     this.#begun.clear();
     this.#ended.clear();
     return { begun, ended };
-  }
-
-  #addToService({ loser }: LostFrontend, added: number): void {
-    const { name } = loser.service;
-    const count = (this.#ofServices.get(name) ?? 0) + added;
-    if (count > 0) this.#ofServices.set(name, count);
-    else this.#ofServices.delete(name);
   }
 }
 

@@ -9,7 +9,7 @@ import { ejectionFor, mayEject } from "./ejection.ts";
 import { contextOf, drawsIn, hasIntervals, type NodeContext } from "./node-context.ts";
 import { AllPorts, PortReasons, type ReasonsOfService } from "./port-reasons.ts";
 import { RulesetState } from "./ruleset-state.ts";
-import { excessOf, renderServicePort } from "./service-port-rules.ts";
+import { limitExceededBy, renderServicePort } from "./service-port-rules.ts";
 import type { Served } from "./shared-budgets.ts";
 
 /** Service ports that get no rules. */
@@ -25,23 +25,23 @@ interface Progress {
   /** Maximum number of elements since its rules were complete: deleting them takes as long as adding. */
   elements: number;
   /** The names of the ports to render; undefined for all. */
-  names: ReadonlySet<string> | undefined;
-  /** The service ports that were left when an update stopped between two of them: they come first. */
-  left: ReadonlySet<ServicePortKey> | undefined;
+  portNames: ReadonlySet<string> | undefined;
+  /** The service ports that the last update did not come to: they are rendered first. */
+  unfinished: ReadonlySet<ServicePortKey> | undefined;
   /** The service ports without rules, with the limit that they exceed. */
-  over: Map<ServicePortKey, string> | undefined;
+  excess: Map<ServicePortKey, string> | undefined;
 }
 
 /**
- * Rendering this many service ports or endpoints takes as long as one element takes on its way to the kernel:
- * 10 us each, and 75 us (2 cores, 6.18).
+ * Number of service ports and endpoints that are rendered in the time that one element takes to reach the
+ * kernel: 10 us each, and 75 us (2 cores, 6.18).
  */
-const LOOKS_PER_ELEMENT = 8;
+const VISITS_PER_ELEMENT = 8;
 
 const NO_NAMES: ReadonlySet<string> = new Set();
 const NO_PORTS: readonly ServicePort[] = [];
 const NOT_SERVED: Served = { ports: NO_PORTS, slices: [] };
-const NONE_OVER: readonly ReasonsOfService[] = [];
+const NO_EXCESS: readonly ReasonsOfService[] = [];
 
 /** Keeps a ruleset up to date with an object cache: renders only changed Services. */
 export class Renderer {
@@ -54,17 +54,17 @@ export class Renderer {
   readonly #excessOf = new Map<ServiceName, readonly ReasonsOfService[]>();
   /** The same for all Services; undefined after a change. */
   #excess: PortReasons | undefined;
-  /** The Services for which older ones leave too little, as of the last update. */
-  #short: ReadonlyMap<ServiceName, unknown> = new Map();
+  /** The Services that older ones leave too few elements, as of the last update. */
+  #shortfalls: ReadonlyMap<ServiceName, unknown> = new Map();
   #rendered = new Set<ServiceName>();
   /** The changed Services without complete rules, with their progress. */
   readonly #waiting = new Map<ServiceName, Progress>();
-  /** Whether removed service ports with session affinity keep their list ids until intervals are cut. */
+  /** Whether removed service ports with session affinity keep their list ids until intervals are divided. */
   #holdsIds = false;
   /** Whether the last update divided intervals again: the next one then leaves room for others. */
-  #hasCut = false;
-  /** The number of service ports that this update has rendered, and of their endpoints. */
-  #looks = 0;
+  #hasDivided = false;
+  /** Number of service ports and endpoints that this update has rendered. */
+  #visits = 0;
 
   constructor(cache: ObjectCache, nodeContext: NodeContext) {
     this.#cache = cache;
@@ -80,9 +80,9 @@ export class Renderer {
   *changingContext(nodeContext: NodeContext, excluded = NONE): Generator<undefined> {
     this.#nodeContext = nodeContext;
     for (const context of nodeContext) this.state.families[context.family]?.setContext(context);
-    const names = this.#names();
-    for (const name of names) this.#wait(name, 0);
-    yield* this.updating(names, excluded);
+    const names = this.#allServices();
+    for (const name of names) this.#addWaiting(name, 0);
+    yield* this.#renderWaiting(names, excluded, Number.POSITIVE_INFINITY);
   }
 
   /**
@@ -98,23 +98,7 @@ export class Renderer {
     excluded = NONE,
     most = Number.POSITIVE_INFINITY,
   ): Generator<undefined> {
-    const { budgets } = this.state;
-    this.state.deleteStaleSourceRanges();
-    this.#looks = 0;
-    for (const name of [...dirty].sort()) {
-      const before = budgets.elementsOf(name);
-      const [service, slices] = [this.#cache.service(name), this.#cache.slices(name)];
-      const names = budgets.count(name, service, slices, this.#nodeContext);
-      this.#wait(name, Math.max(before, this.#sizeOf(name)), names);
-      yield;
-    }
-    for (const name of budgets.decide(this.#nodeContext)) this.#wait(name, this.#sizeOf(name));
-    this.#rendered = new Set();
-    yield* most === Number.POSITIVE_INFINITY ? this.#renderAll(excluded) : this.#renderSome(excluded, most);
-    if (budgets.short !== this.#short)
-      for (const name of budgets.short.keys()) this.#setExcess(name, this.#overOf(name));
-    this.#short = budgets.short;
-    this.#cutIntervals();
+    yield* this.#renderWaiting([...dirty].sort(), excluded, most);
   }
 
   /** Does {@link Renderer.updating} in one step. */
@@ -138,6 +122,26 @@ export class Renderer {
     return new Set(this.#waiting.keys());
   }
 
+  *#renderWaiting(dirty: readonly ServiceName[], excluded: Excluded, most: number): Generator<undefined> {
+    const { budgets } = this.state;
+    this.state.deleteStaleSourceRanges();
+    this.#visits = 0;
+    for (const name of dirty) {
+      const before = budgets.elementsOf(name);
+      const [service, slices] = [this.#cache.service(name), this.#cache.slices(name)];
+      const portNames = budgets.count(name, service, slices, this.#nodeContext);
+      this.#addWaiting(name, Math.max(before, this.#sizeOf(name)), portNames);
+      yield;
+    }
+    for (const name of budgets.decide(this.#nodeContext)) this.#addWaiting(name, this.#sizeOf(name));
+    this.#rendered = new Set();
+    yield* most === Number.POSITIVE_INFINITY ? this.#renderAll(excluded) : this.#renderSome(excluded, most);
+    if (budgets.shortfalls !== this.#shortfalls)
+      for (const name of budgets.shortfalls.keys()) this.#setExcess(name, this.#ownExcessOf(name));
+    this.#shortfalls = budgets.shortfalls;
+    this.#divideIntervals();
+  }
+
   /** The elements of a Service, with those of its source ranges. */
   #sizeOf(name: ServiceName): number {
     return this.state.budgets.elementsOf(name) + this.#sourceRangesOf(name);
@@ -151,24 +155,24 @@ export class Renderer {
   /**
    * Records that a Service must be rendered. It keeps its place in the order, and so do its service ports:
    * however often it changes, each of them has its turn.
-   * @param names the names of the ports that changed; all if absent
+   * @param portNames the names of the ports that changed; all if absent
    */
-  #wait(name: ServiceName, elements: number, names?: ReadonlySet<string>): void {
+  #addWaiting(name: ServiceName, elements: number, portNames?: ReadonlySet<string>): void {
     const known = this.#waiting.get(name);
     if (known === undefined) {
-      this.#waiting.set(name, { elements, names, left: undefined, over: undefined });
+      this.#waiting.set(name, { elements, portNames, unfinished: undefined, excess: undefined });
       return;
     }
     known.elements = Math.max(elements, known.elements);
-    known.names = names && known.names && new Set([...known.names, ...names]);
-    if (names === undefined) known.over = undefined;
+    known.portNames = portNames && known.portNames && new Set([...known.portNames, ...portNames]);
+    if (portNames === undefined) known.excess = undefined;
   }
 
   /** Deletes before adding, as all list ids may be taken. */
   *#renderAll(excluded: Excluded): Generator<undefined> {
     const names = [...this.#waiting.keys()].sort();
-    for (const name of names) if (this.#ports.has(name)) yield* this.#removeOld(name, excluded);
-    if (this.#holdsIds) this.#cutIntervals();
+    for (const name of names) if (this.#ports.has(name)) yield* this.#removeFormerPorts(name, excluded);
+    if (this.#holdsIds) this.#divideIntervals();
     for (const name of names) yield* this.#renderService(name, excluded, Number.POSITIVE_INFINITY);
   }
 
@@ -179,8 +183,8 @@ export class Renderer {
    * follow each other directly.
    */
   *#renderSome(excluded: Excluded, most: number): Generator<undefined> {
-    const isPause = this.#hasCut;
-    this.#hasCut = false;
+    const isPause = this.#hasDivided;
+    this.#hasDivided = false;
     const elementsOf = (name: ServiceName) => this.#waiting.get(name)?.elements ?? 0;
     const oldestFirst = [...this.#waiting.keys()].filter(
       (name) => !(isPause && this.#changesIntervals(name, excluded)),
@@ -192,7 +196,6 @@ export class Renderer {
     ] as const) {
       for (const name of names) {
         if (this.#isFull(limit)) break;
-        if (!this.#waiting.has(name)) continue;
         yield* this.#renderService(name, excluded, limit);
       }
     }
@@ -200,7 +203,7 @@ export class Renderer {
 
   /** Whether rendering a Service changes its intervals of ports, or may do so. */
   #changesIntervals(name: ServiceName, excluded: Excluded): boolean {
-    const { ports } = this.#wanted(name, excluded);
+    const { ports } = this.#served(name, excluded);
     const knownOf = ({ family, key }: ServicePort) =>
       this.state.families[family]?.servicePortRules(key)?.port;
     const changes = (port: ServicePort) => {
@@ -217,12 +220,12 @@ export class Renderer {
     return port !== undefined && context !== undefined && hasIntervals(port, context);
   }
 
-  #cutIntervals(): void {
+  #divideIntervals(): void {
     this.#holdsIds = false;
-    if (this.state.cutIntervals()) this.#hasCut = true;
+    if (this.state.divideIntervals()) this.#hasDivided = true;
   }
 
-  #names(): ServiceName[] {
+  #allServices(): ServiceName[] {
     // A Service may be deleted while it waits.
     return [
       ...new Set([...this.#cache.serviceNames(), ...this.#ports.keys(), ...this.#waiting.keys()]),
@@ -230,62 +233,62 @@ export class Renderer {
   }
 
   /** Removes the ports that a Service lost, and those that lose session affinity. */
-  *#removeOld(name: ServiceName, excluded: Excluded): Generator<undefined> {
-    const { ports } = this.#wanted(name, excluded);
+  *#removeFormerPorts(name: ServiceName, excluded: Excluded): Generator<undefined> {
+    const { ports } = this.#served(name, excluded);
     const wanted = new Map(ports.map((port) => [port.key, port]));
     for (const port of this.#ports.get(name) ?? NO_PORTS) {
       const after = wanted.get(port.key);
       if (after !== undefined && !this.#losesAffinity(after)) continue;
-      this.#take(port);
+      this.#removePort(port);
       yield;
     }
   }
 
   /**
-   * Renders the unfinished service ports of a Service. Stops between two if enough elements are written, or
-   * if no list id is left.
+   * Renders the due service ports of a Service that waits. Stops between two if enough elements are written,
+   * or if no list id is left.
    */
   *#renderService(name: ServiceName, excluded: Excluded, most: number): Generator<undefined> {
-    const { ports: wanted, slices } = this.#wanted(name, excluded);
+    const progress = this.#waiting.get(name);
+    if (progress === undefined) return;
+    const { ports: wanted, slices } = this.#served(name, excluded);
     const gone = this.#gonePorts(name, wanted);
     this.#setPorts(name, gone.length === 0 ? wanted : [...gone, ...wanted]);
     for (const port of gone) {
       if (this.#isFull(most)) return;
-      this.#take(port);
+      this.#removePort(port);
       yield;
     }
-    const progress = this.#waiting.get(name);
     const due = this.#due(wanted, progress);
     const byPort = new SlicesByPort(slices, new Set(due.map(({ spec }) => portNameOf(spec))));
     for (const [index, port] of due.entries()) {
       if (this.#isFull(most) || !this.#replacePort(port, byPort, progress, most)) {
-        if (progress === undefined) return;
-        progress.names = NO_NAMES;
-        progress.left = new Set(due.slice(index).map(({ key }) => key));
+        progress.portNames = NO_NAMES;
+        progress.unfinished = new Set(due.slice(index).map(({ key }) => key));
         return;
       }
       yield;
     }
     this.#setPorts(name, wanted);
-    const over = this.#overOf(name);
-    this.#setExcess(name, progress?.over === undefined ? over : [...over, progress.over]);
+    const excess = this.#ownExcessOf(name);
+    this.#setExcess(name, progress.excess === undefined ? excess : [...excess, progress.excess]);
     this.#waiting.delete(name);
     this.#rendered.add(name);
   }
 
   /** The service ports of a Service that have to be rendered, in this order. */
-  #due(wanted: readonly ServicePort[], progress: Progress | undefined): readonly ServicePort[] {
-    const { names, left } = progress ?? {};
-    const isDue = ({ key, spec }: ServicePort) => left?.has(key) || names?.has(portNameOf(spec));
-    const due = names === undefined ? wanted : wanted.filter((port) => isDue(port) || this.#isOpen(port));
-    if (left === undefined) return due;
+  #due(wanted: readonly ServicePort[], { portNames, unfinished }: Progress): readonly ServicePort[] {
+    const isDue = (port: ServicePort) =>
+      unfinished?.has(port.key) || portNames?.has(portNameOf(port.spec)) || this.#isAlwaysDue(port);
+    const due = portNames === undefined ? wanted : wanted.filter(isDue);
+    if (unfinished === undefined) return due;
     const byKey = new Map(due.map((port) => [port.key, port]));
-    const first = new Set([...left].flatMap((key) => byKey.get(key) ?? []));
+    const first = new Set([...unfinished].flatMap((key) => byKey.get(key) ?? []));
     return [...first, ...due.filter((port) => !first.has(port))];
   }
 
   /** Whether the rules of a service port depend on more than its Service and slices, or are not there. */
-  #isOpen(port: ServicePort): boolean {
+  #isAlwaysDue(port: ServicePort): boolean {
     const context = contextOf(this.#nodeContext, port.family);
     const isThere = this.state.families[port.family]?.servicePortRules(port.key) !== undefined;
     return !isThere || (context !== undefined && mayEject(port, context));
@@ -297,16 +300,11 @@ export class Renderer {
 
   /** The work of this update so far, as a number of elements. */
   get #work(): number {
-    return this.state.work + this.#looks / LOOKS_PER_ELEMENT;
+    return this.state.work + this.#visits / VISITS_PER_ELEMENT;
   }
 
   /** @returns false if it has to wait for source ranges, or for the list id of a Service that waits, too */
-  #replacePort(
-    port: ServicePort,
-    slices: SlicesByPort,
-    progress: Progress | undefined,
-    most: number,
-  ): boolean {
+  #replacePort(port: ServicePort, slices: SlicesByPort, progress: Progress, most: number): boolean {
     const context = contextOf(this.#nodeContext, port.family);
     const state = this.state.families[port.family];
     if (context === undefined || state === undefined) return true;
@@ -314,24 +312,23 @@ export class Renderer {
     const endpoints = slices.endpointsOf(port, context.place.name, drawsIn(context)?.shareOf);
     const choice = chooseEndpoints(port, endpoints, context.place, ejectionFor(port, this.#cache, context));
     const rules = renderServicePort(port, choice, context, before);
-    this.#looks += 1 + endpoints.length;
-    const excess = excessOf(rules);
-    if (excess === undefined) {
-      const hasId = () => state.ids.hasFor(port.key, rules.lists.isSticky);
-      if (this.#holdsIds && !hasId()) this.#cutIntervals();
-      if (!hasId() || !state.prepareSourceRanges(rules, most - this.#work)) return false;
-      state.put(rules);
-      progress?.over?.delete(port.key);
+    this.#visits += 1 + endpoints.length;
+    const excess = limitExceededBy(rules);
+    if (excess !== undefined) {
+      state.remove(port.key);
+      progress.excess ??= new Map();
+      progress.excess.set(port.key, excess);
       return true;
     }
-    state.remove(port.key);
-    if (progress === undefined) return true;
-    progress.over ??= new Map();
-    progress.over.set(port.key, excess);
+    const hasId = () => state.ids.hasFor(port.key, rules.lists.isSticky);
+    if (this.#holdsIds && !hasId()) this.#divideIntervals();
+    if (!hasId() || !state.prepareSourceRanges(rules, most - this.#work)) return false;
+    state.put(rules);
+    progress.excess?.delete(port.key);
     return true;
   }
 
-  #take({ family, key }: ServicePort): void {
+  #removePort({ family, key }: ServicePort): void {
     const state = this.state.families[family];
     const known = state?.servicePortRules(key)?.port;
     if (known === undefined) return;
@@ -361,7 +358,7 @@ export class Renderer {
   }
 
   /** The ports of a Service that get rules, and its slices. */
-  #wanted(name: ServiceName, excluded: Excluded): Served {
+  #served(name: ServiceName, excluded: Excluded): Served {
     const served = this.state.budgets.served(name) ?? NOT_SERVED;
     const ports = served.ports.filter(
       ({ family, key }) => this.state.families[family] !== undefined && !excluded.has(key),
@@ -370,17 +367,17 @@ export class Renderer {
   }
 
   /** The ports of a Service that is not served, each with the reason; otherwise none. */
-  #overOf(name: ServiceName): readonly ReasonsOfService[] {
+  #ownExcessOf(name: ServiceName): readonly ReasonsOfService[] {
     const { budgets, families } = this.state;
     const excess = budgets.excessOf(name);
     const service = budgets.unserved(name);
-    if (excess === undefined || service === undefined) return NONE_OVER;
+    if (excess === undefined || service === undefined) return NO_EXCESS;
     const programmed = FAMILIES.filter((family) => families[family] !== undefined);
     return [new AllPorts(service, programmed, excessText(excess))];
   }
 
-  #setExcess(name: ServiceName, over: readonly ReasonsOfService[]): void {
-    if (over.some(({ size }) => size > 0)) this.#excessOf.set(name, over);
+  #setExcess(name: ServiceName, excess: readonly ReasonsOfService[]): void {
+    if (excess.some(({ size }) => size > 0)) this.#excessOf.set(name, excess);
     else if (!this.#excessOf.delete(name)) return;
     this.#excess = undefined;
   }

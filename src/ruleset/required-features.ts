@@ -10,7 +10,7 @@ import { FIRST, RANDOM } from "./draws.ts";
 import { PORTS } from "./frontend-kinds.ts";
 import { LEAST_REGISTER_VALUE, MOST_STICKY_PORTS } from "./list-ids.ts";
 import type { FamilyContext, FeatureNeeds, RulesetPart } from "./node-context.ts";
-import { setSpecs, sourceRangesSpecs } from "./set-specs.ts";
+import { SOURCE_RANGES_PART, setSpecs, sourceRangesSpecs } from "./set-specs.ts";
 import { LISTS } from "./sets.ts";
 import { staticChains } from "./static-chains.ts";
 
@@ -142,7 +142,7 @@ function using(statement: LastStatement): Transaction {
 /** A table with everything that Services can need. */
 function sampleTable(context: FamilyContext): Table {
   const chains = [
-    ...staticChains(context, new Set(["sourceRanges"])),
+    ...staticChains(context, new Set([SOURCE_RANGES_PART])),
     ...[{ ...PLAIN, ...FIRST }, PLAIN, STICKY].map((balancer) => balancerChain(context.family, balancer)),
     rememberChain(context.family, 60, true),
   ];

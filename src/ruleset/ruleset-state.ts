@@ -1,23 +1,15 @@
 import { FAMILIES, type Family } from "../base/family.ts";
-import type { ServiceName, ServicePortKey } from "../model/ids.ts";
+import type { ServiceName } from "../model/ids.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
-import { diffRuleset, keysOf, type TableDelta } from "../nft/delta.ts";
+import type { TableDelta } from "../nft/delta.ts";
 import { splitParts } from "../nft/elements.ts";
 import { type Conflict, FamilyState } from "./family-state.ts";
 import { parseFrontendKey } from "./keys.ts";
 import type { ConflictChanges } from "./lost-frontends.ts";
 import type { NodeContext } from "./node-context.ts";
-import { AFFINITY_IDS, ENDPOINTS, SOURCE_RANGES } from "./sets.ts";
+import { SOURCE_RANGES } from "./sets.ts";
 import { SharedBudgets } from "./shared-budgets.ts";
-
-/** How a state adopts the kernel's: see {@link RulesetState.adopt}. */
-interface AdoptOptions {
-  /** Keeps the list ids, for a state that was in the kernel before. */
-  readonly keepsIds?: boolean | undefined;
-  /** The part of the ruleset that the kernel can have; all of it if absent. */
-  readonly desired?: Ruleset;
-}
 
 /** The ruleset of both families. */
 export class RulesetState {
@@ -44,29 +36,9 @@ export class RulesetState {
     return Object.fromEntries(this.#states().map(({ table }) => [table.family, table]));
   }
 
-  /**
-   * Adopts free choices from the kernel: list ids, and the numbers of endpoints in lists that differ.
-   * @returns the remaining differences
-   */
-  adopt(kernel: Ruleset, { keepsIds, desired = this.ruleset }: AdoptOptions = {}): TableDelta[] {
-    for (const state of keepsIds ? [] : this.#states()) {
-      const actual = kernel[state.table.family];
-      if (actual !== undefined) state.adoptIds(actual);
-    }
-    const deltas = diffRuleset(kernel, desired);
-    const isAdopted = deltas.filter((delta) => {
-      const [state, actual] = [this.families[delta.family], kernel[delta.family]];
-      if (state === undefined || actual === undefined || delta.mode !== "change") return false;
-      const keys = servicePortsIn(delta, state);
-      state.adoptPlacement(actual, keys);
-      return keys.size > 0;
-    });
-    return isAdopted.length > 0 ? diffRuleset(kernel, desired) : deltas;
-  }
-
-  /** Does {@link FamilyState.cutIntervals} for both families. @returns whether any interval changed */
-  cutIntervals(): boolean {
-    return this.#states().filter((state) => state.cutIntervals()).length > 0;
+  /** Does {@link FamilyState.divideIntervals} for both families. @returns whether any interval changed */
+  divideIntervals(): boolean {
+    return this.#states().filter((state) => state.divideIntervals()).length > 0;
   }
 
   /** A copy of the ruleset as last committed. */
@@ -140,19 +112,6 @@ export class RulesetState {
   #states(): FamilyState[] {
     return FAMILIES.flatMap((family) => this.families[family] ?? []);
   }
-}
-
-/** The service ports whose lists a delta changes. */
-function servicePortsIn({ elements }: TableDelta, state: FamilyState): ReadonlySet<ServicePortKey> {
-  const found = new Set<ServicePortKey>();
-  for (const changes of elements) {
-    if (changes.spec.name !== ENDPOINTS && changes.spec.name !== AFFINITY_IDS) continue;
-    for (const key of keysOf(changes)) {
-      const owner = state.ownerOfElement(key);
-      if (owner !== undefined) found.add(owner.key);
-    }
-  }
-  return found;
 }
 
 /** Finds the service ports that own the elements and chains of one family. */

@@ -1,3 +1,4 @@
+import { oncePerObject } from "../base/once-per-object.ts";
 import type { Endpoint } from "../model/endpoint.ts";
 import type { Service } from "../model/service.ts";
 import {
@@ -89,7 +90,7 @@ export function renderServicePort(
 }
 
 /** Tells which clients a frontend serves; undefined if it serves none. */
-export function clientsOf({ key, way, refusal, guard }: FrontendRules): FrontendClients | undefined {
+export function frontendClientsOf({ key, way, refusal, guard }: FrontendRules): FrontendClients | undefined {
   // Without a local endpoint, the policy "Local" serves only pods and the node itself.
   const isInside = way === "external-local" && refusal === "no-local-endpoints";
   if (way === undefined || (refusal !== undefined && !isInside)) return undefined;
@@ -97,7 +98,7 @@ export function clientsOf({ key, way, refusal, guard }: FrontendRules): Frontend
 }
 
 /** Describes the limit that the rules of a service port exceed; undefined if they exceed none. */
-export function excessOf({ lists }: Pick<ServicePortRules, "lists">): string | undefined {
+export function limitExceededBy({ lists }: Pick<ServicePortRules, "lists">): string | undefined {
   if (!lists.isSticky) return undefined;
   // An endpoint in both lists has only one id.
   const count = new Set([...(lists.cluster?.targets ?? []), ...(lists.local?.targets ?? [])]).size;
@@ -262,12 +263,7 @@ export function frontendOf(rules: ServicePortRules, key: string): FrontendRules 
 const FEW = 8;
 
 /** Frontends by key: searching tens of thousands of addresses one by one takes minutes. */
-const indexes = new WeakMap<readonly FrontendRules[], ReadonlyMap<string, FrontendRules>>();
-
-function indexOf(frontends: readonly FrontendRules[]): ReadonlyMap<string, FrontendRules> {
-  const known = indexes.get(frontends);
-  if (known !== undefined) return known;
-  const index = new Map(frontends.map((frontend) => [frontend.key, frontend]));
-  indexes.set(frontends, index);
-  return index;
-}
+const indexOf = oncePerObject(
+  (frontends: readonly FrontendRules[]): ReadonlyMap<string, FrontendRules> =>
+    new Map(frontends.map((frontend) => [frontend.key, frontend])),
+);

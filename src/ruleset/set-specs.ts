@@ -67,6 +67,9 @@ export function setSpecs(context: FamilyContext): SetSpec[] {
   ];
 }
 
+/** The optional part of a table for source ranges. All others have the names of features. */
+export const SOURCE_RANGES_PART = "sourceRanges";
+
 /** The sets and maps of one family that exist while a Service has source ranges. */
 export function sourceRangesSpecs(context: FamilyContext): SetSpec[] {
   const { family, features } = context;

@@ -21,8 +21,8 @@ interface Counted extends Claim, ServedObjects {
 /**
  * Decides which Services are served, and with which features. A Service beyond its own budget is not served.
  * Shared resources are elements in the kernel, list ids of session affinity, and those of features. They go
- * the oldest Services ({@link AgeBudget}), so that a newer one never takes them. Without enough elements, a
- * Service is not served at all. Without enough ids it loses session affinity, and without enough ranges it
+ * to the oldest Services ({@link AgeBudget}), so that a newer one never takes them. Without enough elements,
+ * a Service is not served at all. Without enough ids it loses session affinity, and without enough ranges it
  * loses its ranges; without enough watched endpoints, its passive health checks. Enabled features have
  * budgets of their own.
  *
@@ -107,7 +107,7 @@ export class SharedBudgets {
   }
 
   /** The Services that older ones leave too few elements. A new map after each change. */
-  get short(): ReadonlyMap<ServiceName, unknown> {
+  get shortfalls(): ReadonlyMap<ServiceName, unknown> {
     return this.#elements.shortfalls;
   }
 

@@ -1,3 +1,4 @@
+import { addToCount } from "../base/group-by.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
 import type { DesiredElement, PortPart } from "./node-context.ts";
 
@@ -15,7 +16,7 @@ export class SharedObjects {
   /** Adds a service port that wants a part of a feature. */
   addPart({ chain, object }: PortPart): void {
     if (this.#tracker.table.chains.has(chain.name)) {
-      this.#addUser(`chain ${chain.name}`);
+      addToCount(this.#otherUsers, `chain ${chain.name}`, 1);
       return;
     }
     if (object !== undefined) this.#tracker.putTimeouts(object);
@@ -31,7 +32,8 @@ export class SharedObjects {
 
   /** Adds a user of an element. */
   addElement({ set, key, value }: DesiredElement): void {
-    if (this.#tracker.table.sets.get(set)?.elements.has(key)) this.#addUser(`${set} ${key}`);
+    if (this.#tracker.table.sets.get(set)?.elements.has(key))
+      addToCount(this.#otherUsers, `${set} ${key}`, 1);
     else this.#tracker.putElement(set, key, value);
   }
 
@@ -40,16 +42,10 @@ export class SharedObjects {
     if (!this.#dropUser(`${set} ${key}`)) this.#tracker.deleteElement(set, key);
   }
 
-  #addUser(name: string): void {
-    this.#otherUsers.set(name, (this.#otherUsers.get(name) ?? 0) + 1);
-  }
-
   /** @returns false if there is no other user */
   #dropUser(name: string): boolean {
-    const others = this.#otherUsers.get(name);
-    if (others === undefined) return false;
-    if (others === 1) this.#otherUsers.delete(name);
-    else this.#otherUsers.set(name, others - 1);
-    return true;
+    const hasOthers = this.#otherUsers.has(name);
+    if (hasOthers) addToCount(this.#otherUsers, name, -1);
+    return hasOthers;
   }
 }

@@ -7,6 +7,7 @@ import {
   prefixesOf,
 } from "../base/address-interval.ts";
 import { type ByFamily, byFamily, type Family } from "../base/family.ts";
+import { oncePerObject } from "../base/once-per-object.ts";
 import { cidrContains } from "../model/ip.ts";
 import type { Service } from "../model/service.ts";
 import type { ServicePort } from "../model/service-port.ts";
@@ -56,7 +57,7 @@ export function isListNumber(value: number): boolean {
 }
 
 /** The source ranges of Services, by context. All ports of a Service share them. */
-const known = new WeakMap<FamilyContext, WeakMap<Service, SourceRanges | undefined>>();
+const knownOf = oncePerObject((_: FamilyContext) => new WeakMap<Service, SourceRanges | undefined>());
 
 /**
  * The source ranges for a service port's load-balancer addresses (`loadBalancerSourceRanges`); undefined for
@@ -76,8 +77,7 @@ export function sourceRanges(
   if (service.loadBalancerSourceRanges[family].length === 0 || service.loadBalancerIPs[family].length === 0) {
     return undefined;
   }
-  const ofContext = known.get(context) ?? new WeakMap<Service, SourceRanges | undefined>();
-  known.set(context, ofContext);
+  const ofContext = knownOf(context);
   if (!ofContext.has(service)) {
     const isSame = before !== undefined && ofContext.has(before) && haveSameRanges(before, service, family);
     ofContext.set(service, isSame ? ofContext.get(before) : rangesOf(service, context));

@@ -1,34 +1,22 @@
 import { assertNever } from "../base/errors.ts";
-import {
-  assign,
-  CONNECTION_HAS_DNAT,
-  concat,
-  differs,
-  lookup,
-  matches,
-  meta,
-  verdictMap,
-} from "../nft/ast/expression.ts";
+import { assign, differs, lookup, matches, verdictMap } from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
-import { hasBit, REGISTER, toBalancer, toList } from "./balancers.ts";
+import { hasBit, REGISTER, toBalancer } from "./balancers.ts";
 import { baseChains, RESET_PRIORITY } from "./base-chains.ts";
 import { CLUSTER_IPS_CHECK, DROP_CHAIN, MASQUERADING, REJECT_CHAIN } from "./chain-names.ts";
 import { type FrontendKind, type IntervalKind, PORTS } from "./frontend-kinds.ts";
+import { ANY_ADDRESS, addressSet, destinationAddress, packetFrontendKey, packetNodePortKey } from "./keys.ts";
+import { EXTERNAL_BIT } from "./list-ids.ts";
 import {
-  ANY_ADDRESS,
-  addressSet,
-  byPodOrigin,
-  destinationAddress,
-  FROM_NODE,
-  packetFrontend,
-  packetFrontendKey,
-  packetNodePortKey,
-  sourceAddress,
-} from "./keys.ts";
-import { EXTERNAL_BIT, LOCAL_BIT, TO_CLUSTER_LIST, TO_OWN_LIST } from "./list-ids.ts";
+  externalLocalRules,
+  externalRules,
+  masqueradeClusterTraffic,
+  masqueradingRules,
+} from "./masquerade.ts";
 import { type FamilyContext, intervalsIn, isInTable, type RulesetPart } from "./node-context.ts";
 import { beforeRefusal, HAS_PORTS } from "./refusal-rules.ts";
+import { SOURCE_RANGES_PART } from "./set-specs.ts";
 import { CLUSTER_IPS, NO_ENDPOINTS, NODEPORT_IPS } from "./sets.ts";
 import { sourceRangesAllowed, sourceRangesCheck, toSourceRangesCheck } from "./source-ranges.ts";
 
@@ -36,7 +24,7 @@ const NO_PARTS: ReadonlySet<string> = new Set();
 
 /**
  * The chains of a family that do not depend on single Services: their number is constant.
- * @param parts what the table has beside its other rules: `sourceRanges`, and features by name
+ * @param parts the optional parts that the table has: {@link SOURCE_RANGES_PART}, and features by name
  */
 export function staticChains(context: FamilyContext, parts = NO_PARTS): Chain[] {
   const further = context.features.flatMap(({ name, intervals }) =>
@@ -47,9 +35,9 @@ export function staticChains(context: FamilyContext, parts = NO_PARTS): Chain[] 
   return [
     ...baseChains(context, features),
     { name: "services", rules: servicesRules(context, kinds) },
-    ...kinds.flatMap((kind) => wayChains(context, kind, features, parts.has("sourceRanges"))),
+    ...kinds.flatMap((kind) => wayChains(context, kind, features, parts.has(SOURCE_RANGES_PART))),
     ...features.flatMap((feature) => feature.chains(context)),
-    ...(parts.has("sourceRanges") ? besideSourceRanges(context) : []),
+    ...(parts.has(SOURCE_RANGES_PART) ? besideSourceRanges(context) : []),
     {
       name: REJECT_CHAIN,
       rules: [...beforeRefusal(context), ...features.flatMap(({ onRefusal = [] }) => onRefusal), ...refuse()],
@@ -167,41 +155,6 @@ function servicesRules(context: FamilyContext, kinds: readonly FrontendKind[]): 
   ];
 }
 
-/** Masquerades ClusterIP traffic from outside the pod network: otherwise answers bypass this node. */
-function masqueradeClusterTraffic(context: FamilyContext): Rule[] {
-  const { family, masqueradeAll } = context;
-  const toClusterIP = matches(destinationAddress(family), `@${CLUSTER_IPS}`);
-  if (masqueradeAll) return [[toClusterIP, setMark(context)]];
-  const notFromPods = byPodOrigin(context, differs);
-  // The test for pods comes first, as it is cheaper than the lookup.
-  return notFromPods === undefined ? [] : [[notFromPods, toClusterIP, setMark(context)]];
-}
-
-/**
- * The policy "Cluster" masquerades, so that answers come back through this node.
- * @param checks of source ranges, then of features: forbidden clients are not counted
- */
-function externalRules(context: FamilyContext, kind: FrontendKind, checks: readonly Rule[]): Rule[] {
-  return [
-    ...checks,
-    [hasBit(LOCAL_BIT), { goto: { target: kind.chains.externalLocal } }],
-    [setMark(context), toList(TO_CLUSTER_LIST), toBalancer(kind)],
-  ];
-}
-
-/**
- * Traffic from outside keeps its address and reaches only local endpoints. Traffic of pods and of the node
- * itself uses the cluster-wide list, as if it had left the cluster and come back.
- */
-function externalLocalRules(context: FamilyContext, kind: FrontendKind): Rule[] {
-  const fromPods = byPodOrigin(context, matches);
-  return [
-    ...(fromPods === undefined ? [] : [[fromPods, toList(TO_CLUSTER_LIST), toBalancer(kind)]]),
-    [FROM_NODE, setMark(context), toList(TO_CLUSTER_LIST), toBalancer(kind)],
-    [toList(TO_OWN_LIST), toBalancer(kind)],
-  ];
-}
-
 function toNodePorts({ family, nodePorts }: FamilyContext): Statement[] {
   if (nodePorts.kind === "addresses") return [matches(destinationAddress(family), `@${NODEPORT_IPS}`)];
   return [
@@ -229,25 +182,4 @@ function clusterIPsRules(context: FamilyContext): Rule[] {
   if (serviceCIDRs.length === 0) return reject;
   const toServiceCIDR = matches(destinationAddress(family), addressSet(family, serviceCIDRs));
   return [...reject, ...beforeRefusal(context, toServiceCIDR, HAS_PORTS), [toServiceCIDR, { drop: null }]];
-}
-
-function masqueradingRules(
-  { family, masqueradeMark }: FamilyContext,
-  kinds: readonly FrontendKind[],
-): Rule[] {
-  const mark = meta("mark");
-  const masquerade: Statement = { masquerade: { flags: "fully-random" } };
-  return [
-    [differs({ "&": [mark, masqueradeMark] }, 0), assign(mark, { "^": [mark, masqueradeMark] }), masquerade],
-    ...kinds.map(({ kind, hairpins }) => {
-      const destination = kind === "interval" ? [destinationAddress(family)] : packetFrontend(family);
-      const ends = concat(sourceAddress(family), ...destination);
-      return [CONNECTION_HAS_DNAT, matches(ends, `@${hairpins}`), masquerade];
-    }),
-  ];
-}
-
-function setMark({ masqueradeMark }: FamilyContext): Statement {
-  const mark: Expression = meta("mark");
-  return assign(mark, { "|": [mark, masqueradeMark] });
 }

@@ -10,7 +10,8 @@ import { creation, type TableDelta } from "../nft/delta.ts";
 import { type ListedElement, timedElements } from "../nft/elements.ts";
 import { ofKind } from "../nft/table-objects.ts";
 import { rebuildTransaction } from "../nft/transaction.ts";
-import { applyPlan, type PlanOptions, type Step, transactionsOf } from "../ruleset/apply-plan.ts";
+import { applyPlan, type PlanOptions, transactionsOf } from "../ruleset/apply-plan.ts";
+import type { Step } from "../ruleset/plan-step.ts";
 
 /**
  * Number of nft processes run in parallel on a cold start: two keep two processors busy while we write the

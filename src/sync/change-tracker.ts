@@ -168,8 +168,8 @@ export class ChangeTracker {
     }
     const waits = ({ service }: OfService) => service !== undefined && waiting.has(service);
     this.putBack({ triggerTimes: triggerTimes.filter(waits), receivedAt: receivedAt.filter(waits) });
-    const isThere = (one: OfService) => !waits(one);
-    return { triggerTimes: triggerTimes.filter(isThere), receivedAt: receivedAt.filter(isThere) };
+    const isSynced = (one: OfService) => !waits(one);
+    return { triggerTimes: triggerTimes.filter(isSynced), receivedAt: receivedAt.filter(isSynced) };
   }
 
   /** The handlers to give to a source. */

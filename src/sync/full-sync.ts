@@ -6,6 +6,7 @@ import { readKernel } from "../kernel/read-kernel.ts";
 import type { TableReader } from "../kernel/table-reader.ts";
 import { type Ruleset, TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { diffRuleset, type TableDelta } from "../nft/delta.ts";
+import { adoptNumbers } from "../ruleset/adopt-numbers.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import { applyDeltas, rebuild } from "./apply-deltas.ts";
 
@@ -25,7 +26,7 @@ export interface FullSyncReport {
 export interface FullSyncOptions {
   /** The state that the desired tables belong to: it adopts ids and numbers from the kernel. */
   readonly state?: RulesetState;
-  /** The kernel has had this state before: see {@link RulesetState.adopt}. */
+  /** The kernel has had this state before: see {@link adoptNumbers}. */
   readonly keepsIds?: boolean;
   /** Completes the desired tables from the kernel's before the comparison. */
   readonly adopt?: ((kernel: Ruleset) => Promise<void>) | undefined;
@@ -61,7 +62,10 @@ async function repair(
     return { deltas: [], unreadable: kernel.reason, applied: await rebuild(nft, tables, desired) };
   }
   await adopt?.(kernel.ruleset);
-  const deltas = state?.adopt(kernel.ruleset, { keepsIds, desired }) ?? diffRuleset(kernel.ruleset, desired);
+  const deltas =
+    state === undefined
+      ? diffRuleset(kernel.ruleset, desired)
+      : adoptNumbers(state, kernel.ruleset, { keepsIds, desired });
   return { deltas, unreadable: undefined, applied: await applyDeltas(nft, tables, deltas, { chunkSize }) };
 }
 

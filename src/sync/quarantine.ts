@@ -194,7 +194,7 @@ function trialsOf(trial: RulesetState, accepted: Iterable<ServicePortRules>, sus
   return (selection: readonly Suspect[]): Ruleset => {
     apply(trial, suspects, new Set(selection));
     trial.deleteAllStaleSourceRanges();
-    trial.cutIntervals();
+    trial.divideIntervals();
     return trial.ruleset;
   };
 }

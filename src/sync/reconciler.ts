@@ -36,7 +36,7 @@ export interface ReconcilerParts {
   /** Maximum number of elements that one sync changes if more wait; {@link PORTION} if absent. */
   readonly portion?: number;
   /** What features add to the desired state; nothing if absent. */
-  readonly parts?: readonly StatePart[];
+  readonly stateParts?: readonly StatePart[];
   /** Whether passive health checks run: then endpoints that an earlier process ejected stay ejected. */
   readonly checksHealth?: boolean;
 }
@@ -51,7 +51,7 @@ const PORTION = 4000;
 /** The input of a sync, besides the objects in the cache. */
 export interface SyncInput {
   readonly nodeContext: NodeContext;
-  /** Services that changed since the last call, whether or not that sync succeeded. */
+  /** Services that changed since the last sync began, even if it failed. */
   readonly services: Iterable<ServiceName>;
   /**
    * Renders all of them before {@link Reconciler.sync} returns its promise: nothing else runs meanwhile,
@@ -75,8 +75,8 @@ export class Reconciler {
   #fullSync: FullSyncReason | undefined = "start";
   #isFullSyncUnderWay = false;
   /**
-   * How much of this state the kernel has. "part": a change failed, but may have taken effect, at least in
-   * part.
+   * How much the kernel has of the state without pending changes. "part" means that a change failed, but may
+   * have taken effect, at least in part.
    */
   #kernelHas: "nothing" | "part" | "all" = "nothing";
   /** Services rendered since the last success. */
@@ -161,7 +161,7 @@ export class Reconciler {
     const due = this.#fullSync;
     try {
       await this.#render(input);
-      await this.#tryAgain();
+      await this.#tryProbation();
       const result = this.#fullSync === undefined ? await this.#partial() : await this.#full(this.#fullSync);
       const { waiting } = this.#renderer;
       const rendered = new Set([...this.#rendered].filter((name) => !waiting.has(name)));
@@ -201,7 +201,7 @@ export class Reconciler {
     for (const key of retried) dirty.add(serviceOf(key));
     for (const name of dirty) this.#rendered.add(name);
     try {
-      for (const part of this.#parts.parts ?? []) part.update(dirty);
+      for (const part of this.#parts.stateParts ?? []) part.update(dirty);
       const pieces = this.isCurrent(nodeContext)
         ? this.#renderer.updating(dirty, this.#refused.servicePorts, this.#mostElements(atOnce))
         : this.#renderAll(this.#refused.programmed(nodeContext));
@@ -213,11 +213,11 @@ export class Reconciler {
       throw error;
     }
     for (const name of this.#renderer.rendered) this.#rendered.add(name);
-    this.#putParts();
+    this.#putStateParts();
   }
 
-  #putParts(): void {
-    for (const part of this.#parts.parts ?? []) part.putInto(this.state);
+  #putStateParts(): void {
+    for (const part of this.#parts.stateParts ?? []) part.putInto(this.state);
   }
 
   /** The elements that this sync may change: any number if its outcome has to include all current objects. */
@@ -265,7 +265,11 @@ export class Reconciler {
         kind: compared !== undefined ? "full" : applied.length === 0 ? "nothing" : "partial",
         reason: compared ?? (drift.length === 0 ? undefined : "drift"),
         deltas: [...drift, ...main.filter((delta) => !isEmptyDelta(delta))],
-        ...{ applied, drift, author, comparisonMs, refused: [] },
+        applied,
+        drift,
+        author,
+        comparisonMs,
+        refused: [],
       };
     } catch (error) {
       this.#noteFailure(error, commits);
@@ -292,8 +296,9 @@ export class Reconciler {
     this.#fullSync = undefined;
     this.#isFullSyncUnderWay = true;
     this.#repairs.begin();
-    const isKnown = this.#kernelHas === "all";
-    const own = isKnown ? [...this.state.pending(), ...this.#staleChains.deletions] : undefined;
+    // Unless the kernel has all, nobody knows which differences are drift.
+    const own =
+      this.#kernelHas === "all" ? [...this.state.pending(), ...this.#staleChains.deletions] : undefined;
     const { nft, tables } = this.#parts;
     const { commits } = nft;
     try {
@@ -310,7 +315,7 @@ export class Reconciler {
       return { kind: "full", reason, ...report, drift, refused: [] };
     } catch (error) {
       this.#noteFailure(error, commits);
-      const refused = await this.#findCause(error);
+      const refused = await this.#quarantineCause(error);
       if (refused.length === 0 && !(isRefusedByKernel(error) && (await this.#excludeFamily(error))))
         throw error;
       const result = await this.#full(reason);
@@ -327,8 +332,8 @@ export class Reconciler {
 
   /** Adopts the state that an earlier process left in the kernel. */
   async #adopt(kernel: Ruleset): Promise<void> {
-    const { cache, parts = [], tables, checksHealth = false } = this.#parts;
-    for (const part of parts) await part.adopt(kernel, this.state, remainingTimes(tables));
+    const { cache, stateParts = [], tables, checksHealth = false } = this.#parts;
+    for (const part of stateParts) await part.adopt(kernel, this.state, remainingTimes(tables));
     if (!checksHealth) return;
     const services = adoptEjected(cache, kernel, this.state, this.#nodeContext);
     if (services.size > 0) this.#renderer.update(services, this.#refused.servicePorts);
@@ -344,25 +349,25 @@ export class Reconciler {
     if (family === undefined) return false;
     this.#refused.exclude(family, message);
     await inTurns(this.#renderAll(this.#refused.programmed(this.#nodeContext)));
-    this.#putParts();
+    this.#putStateParts();
     return true;
   }
 
   /**
-   * Excludes the service ports that made a sync fail from the desired state.
+   * Quarantines the service ports that made a sync fail, which the desired state then lacks.
    * @returns none if the failure has another cause, or has not repeated yet
    */
-  async #findCause(error: unknown): Promise<readonly ServicePortKey[]> {
+  async #quarantineCause(error: unknown): Promise<readonly ServicePortKey[]> {
     const { nft, tables } = this.#parts;
     if (isRefusedByKernel(error)) {
       const refused = await refusedServicePorts(nft, tables, this.#nodeContext, this.state);
-      this.#takeOut(refused);
+      this.#removeServicePorts(refused);
       this.#refused.quarantine(refused);
       return refused;
     }
     if (!(error instanceof TransactionFailedError) || !this.#refused.isRepeated(error)) return [];
     const failing = await failingServicePorts(nft, tables, this.#nodeContext, this.state);
-    this.#takeOut(failing);
+    this.#removeServicePorts(failing);
     this.#refused.quarantineFailing(failing, error);
     return failing;
   }
@@ -371,19 +376,19 @@ export class Reconciler {
    * Quarantines the service ports on probation that still make nft fail, before anything else is sent with
    * them.
    */
-  async #tryAgain(): Promise<void> {
+  async #tryProbation(): Promise<void> {
     const { probation } = this.#refused;
     if (probation.size === 0) return;
     const { nft, tables } = this.#parts;
     const failing = await failingServicePorts(nft, tables, this.#nodeContext, this.state, probation);
-    this.#takeOut(failing);
+    this.#removeServicePorts(failing);
     this.#refused.endProbation(failing);
   }
 
-  #takeOut(keys: readonly ServicePortKey[]): void {
+  #removeServicePorts(keys: readonly ServicePortKey[]): void {
     for (const key of keys) for (const family of Object.values(this.state.families)) family.remove(key);
     this.state.deleteAllStaleSourceRanges();
-    this.state.cutIntervals();
+    this.state.divideIntervals();
   }
 }
 

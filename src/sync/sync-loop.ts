@@ -27,7 +27,7 @@ export interface SyncLoopParts {
 type Moment = () => () => void;
 
 /** Maximum time that {@link SyncLoop.atOneMoment} waits for a successful sync. Milliseconds. */
-const MOST_WAITING = 5000;
+const LONGEST_WAIT = 5000;
 
 /**
  * Runs syncs: takes the tracked changes and the node context, has the reconciler bring them to the kernel,
@@ -147,7 +147,7 @@ export class SyncLoop {
     const { state } = reconciler;
     if (runner.pendingSince === undefined) return Promise.resolve(use(read(), state.ruleset));
     return new Promise((resolve) => {
-      const late = clock.after(MOST_WAITING, () => {
+      const late = clock.after(LONGEST_WAIT, () => {
         this.#moments.delete(moment);
         resolve(use(read(), reconciler.state.committedRuleset()));
       });

@@ -7,10 +7,22 @@ import { townList } from "../support/stub-api/town.ts";
 
 const port = (nodePort: number) => ({ port: 53, protocol: "UDP", targetPort: 53, nodePort }) as const;
 
+const UDP = { port: 53, protocol: "UDP", targetPort: 53 } as const;
+
 /** Virtual addresses that the outside client routes to the node, as keepalived moves them. */
 const ROWS = [
   { vip: "198.51.100.77", nodePort: 30_053, clusterIP: "10.96.7.53", endpoint: "10.244.1.11" },
   { vip: "fd00:1b::77", nodePort: 30_054, clusterIP: "fd00:10:96::7:53", endpoint: "fd00:244:1::11" },
+] as const;
+
+/** Addresses that no interface has: MetalLB assigns them to Services, and announces one node for each. */
+const ASSIGNED = [
+  { vip: "198.51.100.99", clusterIPs: ["10.96.7.98", "10.96.7.99"], pods: ["10.244.1.11", "10.244.2.12"] },
+  {
+    vip: "fd00:1b::99",
+    clusterIPs: ["fd00:10:96::7:98", "fd00:10:96::7:99"],
+    pods: ["fd00:244:1::11", "fd00:244:2::12"],
+  },
 ] as const;
 
 /** Until the daemon has noticed a change of addresses; its own maximum is less than a second. */
@@ -34,7 +46,7 @@ beforeAll(async () => {
     );
   await ip("link add sink type veth peer name drain");
   for (const name of ["sink", "drain"]) await ip(`link set ${name} up`);
-  for (const { vip } of ROWS) await ip(`route add ${vip} dev sink`);
+  for (const { vip } of [...ROWS, ...ASSIGNED]) await ip(`route add ${vip} dev sink`);
 });
 afterAll(() => lab?.close());
 afterEach(async () => {
@@ -63,3 +75,26 @@ describe.each([
     },
   );
 });
+
+test.each(ASSIGNED)(
+  "a UDP client of $vip follows the load balancer's address from one Service to another",
+  async ({ vip, clusterIPs, pods }) => {
+    daemon = lab.start(["--iptables-sync-period=1h"]);
+    await daemon.saying("full sync");
+    const put = (of: 0 | 1, ingress: readonly object[]) => {
+      const name = `voice-${of}-${vip.includes(":") ? 6 : 4}`;
+      const options = { clusterIP: clusterIPs[of], ports: [UDP], spec: { type: "LoadBalancer" } };
+      lab.cluster.put("services", { ...apiService(name, options), status: { loadBalancer: { ingress } } });
+      lab.cluster.put("endpointslices", apiSlice(name, [pods[of]], [UDP]));
+    };
+    const flow = new HeldFlow(lab.lab, "ext", vip, 53);
+    await flow.answeredBy("nobody");
+    put(0, [{ ip: vip }]);
+    await expect.poll(() => flow.answers.at(-1), NOTICED).toBe(pods[0]);
+    put(0, []);
+    put(1, [{ ip: vip }]);
+    await expect.poll(() => flow.answers.at(-1), NOTICED).toBe(pods[1]);
+    put(1, []);
+    await expect.poll(() => flow.answers.at(-1), NOTICED).toBe("nobody");
+  },
+);

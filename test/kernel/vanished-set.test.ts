@@ -31,7 +31,7 @@ function start(own: ServiceOptions = {}) {
   const vanished = new VanishedEndpoints({ cache, now: () => clock.now, delayMs: 0, byDefault });
   const now = () => clock.now;
   const parts = [statePart(vanished, { now, monotonic: now })];
-  const reconciler = new Reconciler({ cache, nft, tables: nftTables(nft), parts });
+  const reconciler = new Reconciler({ cache, nft, tables: nftTables(nft), stateParts: parts });
   const nodeContext = testNodeContext({ resetVanished: byDefault });
   const sync = () => reconciler.sync({ nodeContext, services: cache.takeDirty() });
   const serve = (...endpoints: readonly (SliceEndpoint | string)[]) =>

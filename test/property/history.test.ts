@@ -8,6 +8,7 @@ import { splitParts } from "../../src/nft/elements.ts";
 import type { ObjectChange } from "../../src/nft/table-objects.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import { validateTransaction } from "../../src/nft/transaction-text.ts";
+import { adoptNumbers } from "../../src/ruleset/adopt-numbers.ts";
 import { withoutChainDeletions } from "../../src/ruleset/apply-plan.ts";
 import type { Conflict } from "../../src/ruleset/family-state.ts";
 import { parseFrontendKey } from "../../src/ruleset/keys.ts";
@@ -228,7 +229,7 @@ test("any history of changes ends in the rules, conflicts and kernel tables of a
       expect(rulesetText(kernel.ruleset)).toBe(rulesetText(renderer.state.ruleset));
       expect(renderer.state.pending()).toEqual([]);
       // A restart takes ids and numbers over, and at most adds chains that nothing leads to.
-      const repairs = fresh.adopt(kernel.ruleset).map((delta) => {
+      const repairs = adoptNumbers(fresh, kernel.ruleset).map((delta) => {
         const isRepair = ({ kind, name, after }: ObjectChange) => kind !== "chain" || !after || !isKept(name);
         return { ...delta, objects: delta.objects.filter(isRepair) };
       });
@@ -348,7 +349,7 @@ test("a restart moves no endpoint to another index, whatever the history before 
         }
         const kernel = renderer.state.ruleset;
         const { state } = renderAll(placedService(history.at(-1) ?? [], seconds));
-        expect(state.adopt(kernel)).toEqual([]);
+        expect(adoptNumbers(state, kernel)).toEqual([]);
       },
     ),
   );
@@ -367,7 +368,7 @@ test("a restart repairs numbers in the kernel that are missing, foreign or doubl
   endpoints?.set(at(2), "10.9.9.9 . 99");
   endpoints?.set(at(4), "10.244.2.2 . 8080");
   const { state: restarted } = renderAll(objects);
-  const deltas = restarted.adopt(kernel.ruleset);
+  const deltas = adoptNumbers(restarted, kernel.ruleset);
   expect(deltas.flatMap(({ elements }) => elements.flatMap(({ added }) => added))).toEqual([
     { key: at(2), value: "10.244.2.4 . 8080" },
     { key: at(4), value: "10.244.2.7 . 8080" },

@@ -4,6 +4,7 @@ import { ALL_PARTS } from "../../src/features/frontends.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { joinParts } from "../../src/nft/elements.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
+import { adoptNumbers } from "../../src/ruleset/adopt-numbers.ts";
 import { withoutChainDeletions } from "../../src/ruleset/apply-plan.ts";
 import { compareRulesets } from "../../src/ruleset/ruleset-diff.ts";
 import {
@@ -105,7 +106,7 @@ test("a start repairs the rules and keeps no foreign number, whatever numbers ar
         corrupt(kernel, elements);
         const before: Ruleset = kernel.ruleset;
         const { state } = renderAll(objects, nodeContext);
-        const { main, deletions } = withoutChainDeletions(state.adopt(before));
+        const { main, deletions } = withoutChainDeletions(adoptNumbers(state, before));
         compareRulesets({ ruleset: before }, { ruleset: state.ruleset, state }, ALL_PARTS);
         for (const deltas of [main, deletions]) kernel.apply(toTransaction(deltas));
         expect(rulesetText(kernel.ruleset)).toBe(rulesetText(state.ruleset));

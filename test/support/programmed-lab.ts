@@ -5,6 +5,7 @@ import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import { diffRuleset, type TableDelta } from "../../src/nft/delta.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import { transactionText } from "../../src/nft/transaction-text.ts";
+import { adoptNumbers } from "../../src/ruleset/adopt-numbers.ts";
 import { withoutChainDeletions } from "../../src/ruleset/apply-plan.ts";
 import type { NodeContext } from "../../src/ruleset/node-context.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
@@ -44,7 +45,7 @@ export class ProgrammedLab {
     const cache = cacheOf(objects);
     const renderer = new Renderer(cache, nodeContext);
     renderer.update(cache.takeDirty());
-    await this.#apply(renderer, renderer.state.adopt(this.#ruleset));
+    await this.#apply(renderer, adoptNumbers(renderer.state, this.#ruleset));
     this.#rendered = { cache, renderer };
   }
 

@@ -1,4 +1,4 @@
-import { groupBy } from "../../base/group-by.ts";
+import { addToCount, groupBy } from "../../base/group-by.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import { type CheckReport, countOf, summaryLines } from "../../inspect/check/check-report.ts";
 import { exclusions } from "../../inspect/check/exclusions.ts";
@@ -148,7 +148,7 @@ function reportOf(
   kernel: KernelVerdict,
 ): Pick<CheckReport, "kernel" | "counts" | "ignored"> {
   const ignored = new Map<string, number>();
-  for (const { reason } of files.ignored) ignored.set(reason, (ignored.get(reason) ?? 0) + 1);
+  for (const { reason } of files.ignored) addToCount(ignored, reason, 1);
   return {
     kernel,
     counts: {

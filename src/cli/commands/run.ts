@@ -62,7 +62,7 @@ function logNotices(notices: readonly string[], logger: Logger): void {
  * Maximum time to stop, milliseconds: half of the grace period in deploy/base/daemon-set.yaml. An nft that
  * still runs then is killed with this process.
  */
-const MOST_STOPPING = 5000;
+const LONGEST_STOP = 5000;
 
 async function serve(
   argv: Argv,
@@ -131,7 +131,7 @@ async function serve(
       dryRun ? "stopping; nothing was changed" : "stopping; the rules stay in the kernel",
     );
     const stopped = assembled?.stop().then(() => true) ?? true;
-    if (!(await Promise.race([stopped, sleep(MOST_STOPPING, false)])))
+    if (!(await Promise.race([stopped, sleep(LONGEST_STOP, false)])))
       logger.warn({}, "not everything stopped in time; the rest is killed");
     return { exitCode: failed ? EXIT.failed : EXIT.ok };
   } finally {

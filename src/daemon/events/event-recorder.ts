@@ -2,9 +2,10 @@ import { createHash, randomUUID } from "node:crypto";
 import { type Clock, type Timer, wallTime } from "../../base/clock.ts";
 import { messageOf } from "../../base/errors.ts";
 import { FailureLog } from "../../base/failure-log.ts";
+import { addToCount } from "../../base/group-by.ts";
 import type { Logger } from "../../base/logger.ts";
 import { NamespaceTokens } from "../../base/namespace-tokens.ts";
-import { type ApiClient, readText } from "../../kube/client/client.ts";
+import { type ApiClient, readBody } from "../../kube/client/client.ts";
 import { boundedEvent, type EventNote, eventNamespace, eventObject, seriesPatch } from "./events.ts";
 
 /** Sends Events to the API server. */
@@ -37,7 +38,7 @@ export function apiEventSink(client: ApiClient): EventSink {
     async send(method, path, body) {
       const signal = AbortSignal.timeout(TIMEOUT);
       const answer = await client.request({ method, path, body, signal });
-      const text = await readText(answer.body);
+      const text = await readBody(answer.body);
       const { status } = answer;
       if (status < 300 || (method === "POST" && status === CONFLICT)) return;
       const reason = `${method} ${path}: ${status} ${text.slice(0, 200)}`;
@@ -220,20 +221,15 @@ export class EventRecorder {
   }
 
   #send(method: "POST" | "PATCH", path: string, about: string, body: object, onFailure: () => void): void {
-    const waiting = this.#waiting.get(about) ?? 0;
-    if (waiting >= MOST_WAITING) {
+    if ((this.#waiting.get(about) ?? 0) >= MOST_WAITING) {
       onFailure();
       return;
     }
-    this.#waiting.set(about, waiting + 1);
+    addToCount(this.#waiting, about, 1);
     this.#queue = this.#queue
       .then(() => (this.#closed ? onFailure() : this.#deliver(method, path, body)))
       .catch(onFailure)
-      .finally(() => {
-        const left = (this.#waiting.get(about) ?? 0) - 1;
-        if (left > 0) this.#waiting.set(about, left);
-        else this.#waiting.delete(about);
-      });
+      .finally(() => addToCount(this.#waiting, about, -1));
   }
 
   async #deliver(method: "POST" | "PATCH", path: string, body: object): Promise<void> {

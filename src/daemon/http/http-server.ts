@@ -178,18 +178,18 @@ export class ConnectionLimit {
     const client = clientOf(socket);
     this.#clients.set(client, (this.#clients.get(client) ?? new Set()).add(socket));
     this.#count++;
-    socket.once("close", () => this.#forget(client, socket));
+    socket.once("close", () => this.#delete(client, socket));
   }
 
   #closeOne(): void {
     const client = this.#busiest();
     const [oldest] = this.#clients.get(client) ?? [];
     if (oldest === undefined) return;
-    this.#forget(client, oldest);
+    this.#delete(client, oldest);
     oldest.destroy();
   }
 
-  #forget(client: string, socket: Socket): void {
+  #delete(client: string, socket: Socket): void {
     const open = this.#clients.get(client);
     if (open?.delete(socket)) this.#count--;
     if (open?.size === 0) this.#clients.delete(client);

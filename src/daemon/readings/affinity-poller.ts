@@ -2,6 +2,7 @@ import type { Clock, Timer } from "../../base/clock.ts";
 import { excessOver } from "../../base/equal-shares.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import { type ByFamily, FAMILIES, type Family } from "../../base/family.ts";
+import { addToCount } from "../../base/group-by.ts";
 import type { Logger } from "../../base/logger.ts";
 import { PeriodicTask } from "../../base/periodic-task.ts";
 import { loggedReading } from "../../kernel/logged-reading.ts";
@@ -103,8 +104,8 @@ export class AffinityPoller implements SyncSubscriber {
   start(): void {
     if (this.#isStopped) return;
     const pause = (took: number) => this.#pause(took);
-    this.#task = new PeriodicTask(this.#parts.clock, pause, () => this.look());
-    void this.look();
+    this.#task = new PeriodicTask(this.#parts.clock, pause, () => this.poll());
+    void this.poll();
   }
 
   stop(): void {
@@ -119,10 +120,10 @@ export class AffinityPoller implements SyncSubscriber {
   }
 
   /** Reads the maps that may have entries, and deletes entries. Never rejects. */
-  async look(): Promise<void> {
+  async poll(): Promise<void> {
     this.#isUnfinished = false;
     await loggedReading(this.#failures, async () => {
-      for (const family of FAMILIES) await this.#lookAt(family);
+      for (const family of FAMILIES) await this.#pollFamily(family);
     });
   }
 
@@ -136,7 +137,7 @@ export class AffinityPoller implements SyncSubscriber {
     return this.#parts.state().families[family];
   }
 
-  async #lookAt(family: Family): Promise<void> {
+  async #pollFamily(family: Family): Promise<void> {
     const state = this.#state(family);
     const spec = state?.table.sets.get(AFFINITY)?.spec;
     // Until the rules are repaired, it is not certain which service port has which id.
@@ -151,7 +152,7 @@ export class AffinityPoller implements SyncSubscriber {
     const isGone = ({ key }: Element) => this.#state(family)?.ownerOfList(servicePortOf(key)) === undefined;
     const { deleted, isComplete } = await this.#delete(family, spec, gone, isGone);
     if (deleted > 0) this.#parts.onDeleted("gone", deleted);
-    if (isComplete && gone.length < MOST_DELETED) state.ids.forgotten(held.filter((id) => !ids.has(id)));
+    if (isComplete && gone.length < MOST_DELETED) state.ids.freeHeld(held.filter((id) => !ids.has(id)));
     else this.#isUnfinished = true;
     const excess = excessEntries(counts, spec.size ?? Number.POSITIVE_INFINITY);
     if (excess.size > 0) await this.#makeRoom(state, spec, counts, excess);
@@ -166,7 +167,7 @@ export class AffinityPoller implements SyncSubscriber {
       for (const entry of batch) {
         const id = servicePortOf(entry.key);
         total++;
-        if (state.ownerOfList(id) !== undefined) counts.set(id, (counts.get(id) ?? 0) + 1);
+        if (state.ownerOfList(id) !== undefined) addToCount(counts, id, 1);
         else if (gone.length < MOST_DELETED) gone.push(entry);
       }
     }

@@ -1,5 +1,5 @@
 import type { Family } from "../../base/family.ts";
-import { addToGroup } from "../../base/group-by.ts";
+import { addToCount, addToGroup } from "../../base/group-by.ts";
 import type { Endpoint } from "../../model/endpoint.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import { namespaceOf, type ServiceName } from "../../model/ids.ts";
@@ -70,16 +70,17 @@ export class DrainingEndpoints {
    * terminate for the longest time are remembered.
    */
   update(service: ServiceName): void {
+    const namespace = namespaceOf(service);
     const timeout = this.#timeoutOf(service);
     const before = this.#services.get(service);
     this.#services.delete(service);
-    if (before !== undefined) this.#countTargets(service, -targetCount(before));
+    if (before !== undefined) addToCount(this.#targetCounts, namespace, -targetCount(before));
     if (timeout === undefined) return;
     const now = this.#now();
     const sinceOf = (address: string) => before?.get(address)?.since ?? now;
     const slices = this.#cache.slices(service);
     const oldestFirst = [...terminating(slices)].sort((a, b) => sinceOf(a) - sinceOf(b));
-    const room = MOST_TARGETS - (this.#targetCounts.get(namespaceOf(service)) ?? 0);
+    const room = MOST_TARGETS - (this.#targetCounts.get(namespace) ?? 0);
     const after = new Map<string, Draining>();
     for (const [address, targets] of targetsAt(oldestFirst, slices, room)) {
       const since = sinceOf(address);
@@ -94,19 +95,12 @@ export class DrainingEndpoints {
     }
     if (after.size === 0) return;
     this.#services.set(service, after);
-    this.#countTargets(service, targetCount(after));
+    addToCount(this.#targetCounts, namespace, targetCount(after));
   }
 
   #timeoutOf(name: ServiceName): number | undefined {
     const service = this.#cache.service(name);
     return service && connectionLifeOf(service).drainTimeoutMs;
-  }
-
-  #countTargets(service: ServiceName, added: number): void {
-    const namespace = namespaceOf(service);
-    const count = (this.#targetCounts.get(namespace) ?? 0) + added;
-    if (count > 0) this.#targetCounts.set(namespace, count);
-    else this.#targetCounts.delete(namespace);
   }
 
   /** All draining endpoints, by Service. */

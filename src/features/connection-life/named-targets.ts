@@ -1,3 +1,4 @@
+import { addToCount } from "../../base/group-by.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { joinParts, splitParts } from "../../nft/elements.ts";
@@ -85,11 +86,7 @@ export class NamedTargets {
   }
 
   #count(slice: EndpointSlice, added: 1 | -1): void {
-    for (const services of this.#targets.namedBy(slice)) {
-      const count = (services.get(slice.service) ?? 0) + added;
-      if (count > 0) services.set(slice.service, count);
-      else services.delete(slice.service);
-    }
+    for (const services of this.#targets.namedBy(slice)) addToCount(services, slice.service, added);
   }
 }
 

@@ -49,11 +49,11 @@ export function statePart(vanished: VanishedEndpoints, clock: Pick<Clock, "now" 
 
 /** Returns the endpoints of a tracker for display. */
 function shownEndpoints(
-  vanished: Pick<VanishedEndpoints, "held" | "draining">,
+  vanished: Pick<VanishedEndpoints, "beingReset" | "draining">,
   clock: Pick<Clock, "now" | "monotonic">,
 ): ShownEndpoints {
   return {
-    held: vanished.held().map((one) => ({ ...one, leftAt: wallTime(clock, one.leftAt) })),
+    held: vanished.beingReset().map((one) => ({ ...one, leftAt: wallTime(clock, one.leftAt) })),
     draining: vanished.draining
       .endpoints()
       .map((one) => ({ ...one, since: wallTime(clock, one.since), dueAt: wallTime(clock, one.dueAt) })),
@@ -74,8 +74,8 @@ async function adopt(
     const { family, sets } = table;
     const set = sets.get(VANISHED);
     const times = set === undefined || set.elements.size === 0 ? [] : await remaining(family, set.spec);
-    const held = new Map(Array.from(times, ([target, time]) => [target, time - 1000 * VANISHED_MARGIN]));
-    vanished.adopt(family, held, missedIn(table, state));
+    const reset = new Map(Array.from(times, ([target, time]) => [target, time - 1000 * VANISHED_MARGIN]));
+    vanished.adopt(family, reset, missedIn(table, state));
   }
   vanished.putInto(state);
 }

@@ -6,8 +6,8 @@ import { namespaceOf, type ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { type DrainedTarget, DrainingEndpoints, receivers } from "./draining-endpoints.ts";
-import { type ConnectionLife, connectionLifeOf } from "./life.ts";
 import { NamedTargets, TargetMap, targetsLeft } from "./named-targets.ts";
+import { ResetPolicy } from "./reset-policy.ts";
 import { FEATURE, MOST_VANISHED, VANISHED_SECONDS } from "./rules.ts";
 
 /** A TCP endpoint that no EndpointSlice names any more, or that has terminated for too long. */
@@ -67,10 +67,10 @@ interface LeftTarget {
   /** The last {@link MOST_SERVICES} Services that it left, in this order. */
   readonly services: readonly ServiceName[];
   /** Whether one of them wants to keep connections. */
-  readonly isKept: boolean;
+  readonly keepsConnections: boolean;
   /** When it left the last of them, on the monotonic clock; undefined while a Service names it. */
   readonly leftAt: number | undefined;
-  /** Whether no EndpointSlice names it. Unknown during the delay: nobody looks before. */
+  /** Whether no EndpointSlice names it. False during the delay: nobody looks before its end. */
   readonly isGone: boolean;
 }
 
@@ -82,13 +82,12 @@ interface LeftTarget {
  */
 export class VanishedEndpoints {
   readonly #parts: VanishedEndpointsParts;
+  readonly #policy: ResetPolicy;
   readonly draining: DrainingEndpoints;
-  /** Services that want something else than the default. A deleted one counts until its slices are gone. */
-  readonly #wishes = new Map<ServiceName, ConnectionLife>();
   readonly #left = new TargetMap<LeftTarget>();
-  /** The Services that name those targets that are due. */
+  /** The Services that name the targets whose delay or drain timeout was over at the last search. */
   #named = new NamedTargets([], []);
-  /** When the EndpointSlices were searched, on the monotonic clock. */
+  /** When the EndpointSlices were last searched, on the monotonic clock. */
   #searchedAt = Number.NEGATIVE_INFINITY;
   /** Whether a target waits for the next search. */
   #isSearchDue = false;
@@ -98,19 +97,22 @@ export class VanishedEndpoints {
   #putAt = Number.NEGATIVE_INFINITY;
 
   constructor(parts: VanishedEndpointsParts) {
-    const { cache, now } = parts;
+    const { cache, now, byDefault } = parts;
     this.#parts = parts;
+    this.#policy = new ResetPolicy(cache, byDefault);
     this.draining = new DrainingEndpoints(cache, now);
-    for (const name of cache.serviceNames()) this.#readWish(name);
     cache.observe({
-      service: (before, after) => this.#readWish((after ?? before)?.name),
+      service: (before, after) => {
+        const changed = after ?? before;
+        if (changed !== undefined) this.#policy.update(changed.name);
+      },
       slice: (before, after) => this.#readSlice(before, after),
     });
   }
 
   /** Whether the default or a Service asks for resets. */
   get isNeeded(): boolean {
-    return this.#parts.byDefault || this.#wishes.size > 0;
+    return this.#policy.isNeeded;
   }
 
   /** Reads these Services. For one with a drain timeout, the cost grows with all of its EndpointSlices. */
@@ -118,54 +120,63 @@ export class VanishedEndpoints {
     for (const service of services) this.draining.update(service);
   }
 
-  #readWish(name: ServiceName | undefined): void {
-    if (name === undefined) return;
-    const { cache, byDefault } = this.#parts;
-    const service = cache.service(name);
-    if (service === undefined) {
-      if (cache.slices(name).length === 0) this.#wishes.delete(name);
-      return;
+  /** Puts the endpoints whose connections are reset into a desired state. */
+  putInto(state: Pick<RulesetState, "families">): void {
+    const { families } = state;
+    const now = this.#parts.now();
+    this.#putAt = now;
+    const left = [...this.#left.values()].filter(
+      ({ leftAt }) => leftAt !== undefined && this.#beginOf({ leftAt }) <= now,
+    );
+    const drained = this.draining
+      .drainedUntil(now)
+      .filter(({ dueAt }) => now < latest(dueAt) + VANISHED_PERIOD);
+    this.#search([...left.filter(({ isGone }) => !isGone), ...drained], now);
+    for (const one of left) this.#settle(one, now);
+    this.#deleteSurplus();
+    this.#drained = this.#resetDrained(drained, state);
+    const all = this.beingReset();
+    for (const family of FAMILIES) {
+      const own = all.filter((one) => one.family === family);
+      families[family]?.setKeys(FEATURE, new Set(own.map(({ target }) => target)));
     }
-    const life = connectionLifeOf(service);
-    const { onEndpointRemoved, drainTimeoutMs } = life;
-    const isOther = onEndpointRemoved !== undefined && (onEndpointRemoved === "reset") !== byDefault;
-    if (isOther || drainTimeoutMs !== undefined) this.#wishes.set(name, life);
-    else this.#wishes.delete(name);
   }
 
-  #keepsConnections(service: ServiceName): boolean {
-    const wish = this.#wishes.get(service)?.onEndpointRemoved;
-    return wish === undefined ? !this.#parts.byDefault : wish === "keep";
+  /** Returns the endpoints whose connections are reset, oldest first in each family. */
+  beingReset(): VanishedEndpoint[] {
+    const now = this.#parts.now();
+    const gone = [...this.#left.values()].flatMap(({ family, target, services, isGone, leftAt }) =>
+      isGone && leftAt !== undefined ? { family, target, services, leftAt } : [],
+    );
+    return FAMILIES.flatMap((family) =>
+      fairShare(
+        [...gone, ...this.#drained.values()]
+          .filter((one) => one.family === family && this.#beginOf(one) <= now && now < this.#endOf(one))
+          .sort((a, b) => this.#beginOf(a) - this.#beginOf(b)),
+        MOST_VANISHED,
+      ),
+    );
   }
 
-  #readSlice(before: EndpointSlice | undefined, after: EndpointSlice | undefined): void {
-    this.#named.replace(before, after);
-    if (after !== undefined)
-      for (const left of [...this.#left.namedBy(after)]) this.#nameAgain(left, [after.service]);
-    if (before === undefined) return;
-    const { service, family } = before;
-    if (this.isNeeded)
-      for (const target of targetsLeft(before, after, MOST_LEAVING)) this.#leave(family, target, service);
-    if (after === undefined) this.#readWish(service);
-  }
-
-  /** Records that some Services name a target, which they may have left before. */
-  #nameAgain(left: LeftTarget, by: readonly ServiceName[]): void {
-    const services = left.services.filter((name) => !by.includes(name));
-    if (services.length === 0) this.#left.delete(left.target);
-    else this.#left.set(left.target, { ...left, services, leftAt: undefined, isGone: false });
-  }
-
-  #leave(family: Family, target: string, service: ServiceName): void {
-    const { now, delayMs } = this.#parts;
-    const before = this.#left.get(target);
-    const others = (before?.services ?? []).filter((name) => name !== service);
-    const services = [...others, service].slice(-MOST_SERVICES);
-    // If its connections are already being reset, they continue to be, without a delay.
-    const isGone = this.#drained.has(target) && this.#named.servicesOf(target).length === 0;
-    const isKept = !isGone && (before?.isKept === true || this.#keepsConnections(service));
-    const leftAt = isGone ? now() - delayMs : now();
-    this.#left.set(target, { family, target, services, isKept, leftAt, isGone });
+  /**
+   * Returns the next time at which {@link VanishedEndpoints.putInto} has another result, on the monotonic
+   * clock. It may have passed already; undefined for never.
+   */
+  nextChangeAt(): number | undefined {
+    const moments = [
+      this.draining.nextDueAfter(this.#putAt) ?? Number.POSITIVE_INFINITY,
+      ...(this.#isSearchDue ? [this.#searchedAt + SEARCH_PAUSE] : []),
+    ];
+    const left = [...this.#left.values()].flatMap(({ leftAt, keepsConnections }) =>
+      leftAt === undefined || keepsConnections ? [] : { leftAt },
+    );
+    for (const one of [...left, ...this.#drained.values()])
+      moments.push(this.#beginOf(one), this.#endOf(one));
+    const next = moments.reduce(
+      (least, moment) => (moment > this.#putAt ? Math.min(least, moment) : least),
+      Number.POSITIVE_INFINITY,
+    );
+    return next === Number.POSITIVE_INFINITY ? undefined : next;
   }
 
   /**
@@ -181,88 +192,63 @@ export class VanishedEndpoints {
     return new Set(targets.filter((target) => named.servicesOf(target).length === 0 || draining.has(target)));
   }
 
-  /** Services that this node does not serve, such as headless ones, have no connections to protect. */
-  #isDrainedByAll({ target, dueAt }: DrainedTarget, named: NamedTargets): boolean {
-    return named
-      .servicesOf(target)
-      .every((name) => dueAt.has(name) || this.#parts.cache.service(name) === undefined);
-  }
-
   /**
    * Adopts endpoints from an earlier process.
-   * @param held the endpoints whose connections it reset, each with the milliseconds that are left for that.
-   * A Service that names one and does not drain it ends this.
+   * @param reset the endpoints whose connections it reset, each with the milliseconds that are left for that.
+   * If a Service names one, its connections are reset only if the Service drains it.
    * @param missed the endpoints that left their lists since then, with the Services that they left
    */
   adopt(
     family: Family,
-    held: ReadonlyMap<string, number>,
+    reset: ReadonlyMap<string, number>,
     missed: ReadonlyMap<string, readonly ServiceName[]>,
   ): void {
-    const { now, delayMs, cache, byDefault } = this.#parts;
-    const named = new NamedTargets([...held.keys(), ...missed.keys()], cache.allSlices());
+    const { now, delayMs, cache } = this.#parts;
+    const named = new NamedTargets([...reset.keys(), ...missed.keys()], cache.allSlices());
     const isUnknown = (target: string) =>
       named.servicesOf(target).length === 0 && this.#left.get(target) === undefined;
-    for (const [target, remaining] of held) {
+    const put = (target: string, services: readonly ServiceName[], leftAt: number, isGone: boolean) =>
+      this.#left.set(target, { family, target, services, keepsConnections: false, leftAt, isGone });
+    for (const [target, remaining] of reset) {
       if (remaining <= 0) continue;
       const begin = now() - VANISHED_PERIOD + Math.min(remaining, VANISHED_PERIOD);
-      const left = { family, target, services: [], isKept: false, leftAt: begin - delayMs, isGone: true };
-      if (isUnknown(target)) this.#left.set(target, left);
+      if (isUnknown(target)) put(target, [], begin - delayMs, true);
       else this.draining.adopt(target, begin);
     }
-    for (const [target, services] of missed) {
-      const isKept =
-        services.length === 0 ? !byDefault : services.some((name) => this.#keepsConnections(name));
-      if (isUnknown(target) && !isKept)
-        this.#left.set(target, { family, target, services, isKept: false, leftAt: now(), isGone: false });
-    }
+    for (const [target, services] of missed)
+      if (isUnknown(target) && !this.#policy.keepsAny(services)) put(target, services, now(), false);
   }
 
-  /** Returns the endpoints whose connections are reset, oldest first in each family. */
-  held(): VanishedEndpoint[] {
-    const now = this.#parts.now();
-    const gone = [...this.#left.values()].flatMap(({ isGone, isKept: _, leftAt, ...one }) =>
-      isGone && leftAt !== undefined ? { ...one, leftAt } : [],
-    );
-    return FAMILIES.flatMap((family) =>
-      fairShare(
-        [...gone, ...this.#drained.values()]
-          .filter((one) => one.family === family && this.#isDue(one, now))
-          .sort((a, b) => this.#begin(a) - this.#begin(b)),
-        MOST_VANISHED,
-      ),
-    );
+  #readSlice(before: EndpointSlice | undefined, after: EndpointSlice | undefined): void {
+    this.#named.replace(before, after);
+    if (after !== undefined)
+      for (const left of [...this.#left.namedBy(after)]) this.#recordNamed(left, [after.service]);
+    if (before === undefined) return;
+    const { service, family } = before;
+    if (this.isNeeded)
+      for (const target of targetsLeft(before, after, MOST_LEAVING))
+        this.#recordLeft(family, target, service);
+    if (after === undefined) this.#policy.update(service);
   }
 
-  /** Puts the endpoints whose connections are reset into a desired state. */
-  putInto(state: Pick<RulesetState, "families">): void {
-    const { families } = state;
-    const now = this.#parts.now();
-    this.#putAt = now;
-    const left = [...this.#left.values()].filter(({ leftAt }) => this.#isOver(leftAt, now));
-    const drained = this.draining
-      .drainedUntil(now)
-      .filter(({ dueAt }) => now < latest(dueAt) + VANISHED_PERIOD);
-    this.#search([...left.filter(({ isGone }) => !isGone), ...drained], now);
-    for (const one of left) this.#settle(one, now);
-    this.#forgetSurplus();
-    const receives = receivers(this.#parts.cache, state);
-    this.#drained = new Map(
-      drained.flatMap((one) => {
-        const { family, target, dueAt } = one;
-        const services = [...dueAt.keys()];
-        const isHeld =
-          this.#named.knows(target) &&
-          this.#isDrainedByAll(one, this.#named) &&
-          !services.some((name) => receives(name, target));
-        return isHeld ? [[target, { family, target, services, leftAt: latest(dueAt), isDrained: true }]] : [];
-      }),
-    );
-    const held = this.held();
-    for (const family of FAMILIES) {
-      const own = held.filter((one) => one.family === family);
-      families[family]?.setKeys(FEATURE, new Set(own.map(({ target }) => target)));
-    }
+  /** Records that some Services name a target, which they may have left before. */
+  #recordNamed(left: LeftTarget, by: readonly ServiceName[]): void {
+    const services = left.services.filter((name) => !by.includes(name));
+    if (services.length === 0) this.#left.delete(left.target);
+    else this.#left.set(left.target, { ...left, services, leftAt: undefined, isGone: false });
+  }
+
+  /** Records that a target left a Service. */
+  #recordLeft(family: Family, target: string, service: ServiceName): void {
+    const { now, delayMs } = this.#parts;
+    const before = this.#left.get(target);
+    const others = (before?.services ?? []).filter((name) => name !== service);
+    const services = [...others, service].slice(-MOST_SERVICES);
+    // If its connections are already being reset, they continue to be, without a delay.
+    const isGone = this.#drained.has(target) && this.#named.servicesOf(target).length === 0;
+    const keepsConnections = !isGone && (before?.keepsConnections === true || this.#policy.keeps(service));
+    const leftAt = isGone ? now() - delayMs : now();
+    this.#left.set(target, { family, target, services, keepsConnections, leftAt, isGone });
   }
 
   /** Finds the Services that name targets, unless all are known or the last search was just before. */
@@ -275,64 +261,61 @@ export class VanishedEndpoints {
     this.#isSearchDue = false;
   }
 
-  /** Decides about a target whose delay is over, and forgets it if connections are not reset any more. */
+  /** Decides about a target whose delay is over, and deletes it if connections are not reset any more. */
   #settle(left: LeftTarget, now: number): void {
-    const { target, leftAt, isKept, isGone } = left;
+    const { target, leftAt, keepsConnections, isGone } = left;
     if (isGone) {
-      if (leftAt !== undefined && now >= this.#end({ leftAt })) this.#left.delete(target);
+      if (leftAt !== undefined && now >= this.#endOf({ leftAt })) this.#left.delete(target);
       return;
     }
     if (!this.#named.knows(target)) return;
     const services = this.#named.servicesOf(target);
-    if (services.length > 0) this.#nameAgain(left, services);
-    else if (isKept) this.#left.delete(target);
+    if (services.length > 0) this.#recordNamed(left, services);
+    else if (keepsConnections) this.#left.delete(target);
     else this.#left.set(target, { ...left, isGone: true });
   }
 
-  /** Forgets the oldest targets if there are more than the set can hold. Kept ones protect connections. */
-  #forgetSurplus(): void {
-    const all = [...this.#left.values()].filter(({ isKept }) => !isKept);
+  /** Deletes the oldest targets if there are too many. Those that keep connections stay, to protect them. */
+  #deleteSurplus(): void {
+    const all = [...this.#left.values()].filter(({ keepsConnections }) => !keepsConnections);
     if (all.length <= MOST_LEAVING) return;
     all.sort((a, b) => (a.leftAt ?? 0) - (b.leftAt ?? 0));
     const kept = new Set(fairShare(all, MOST_LEAVING));
     for (const one of all) if (!kept.has(one)) this.#left.delete(one.target);
   }
 
-  /**
-   * Returns the next time at which {@link VanishedEndpoints.putInto} has another result, on the monotonic
-   * clock. It may have passed already; undefined for never.
-   */
-  nextChangeAt(): number | undefined {
-    const moments = [
-      this.draining.nextDueAfter(this.#putAt) ?? Number.POSITIVE_INFINITY,
-      ...(this.#isSearchDue ? [this.#searchedAt + SEARCH_PAUSE] : []),
-    ];
-    const left = [...this.#left.values()].flatMap(({ leftAt, isKept }) =>
-      leftAt === undefined || isKept ? [] : { leftAt },
-    );
-    for (const one of [...left, ...this.#drained.values()]) moments.push(this.#begin(one), this.#end(one));
-    const next = moments.reduce(
-      (least, moment) => (moment > this.#putAt ? Math.min(least, moment) : least),
-      Number.POSITIVE_INFINITY,
-    );
-    return next === Number.POSITIVE_INFINITY ? undefined : next;
+  /** The drained targets to reset connections to: every Service drains them, and none needs them. */
+  #resetDrained(
+    drained: readonly DrainedTarget[],
+    state: Pick<RulesetState, "families">,
+  ): ReadonlyMap<string, VanishedEndpoint> {
+    const receives = receivers(this.#parts.cache, state);
+    const found = new Map<string, VanishedEndpoint>();
+    for (const one of drained) {
+      const { family, target, dueAt } = one;
+      if (!this.#named.knows(target) || !this.#isDrainedByAll(one, this.#named)) continue;
+      const services = [...dueAt.keys()];
+      if (services.some((name) => receives(name, target))) continue;
+      found.set(target, { family, target, services, leftAt: latest(dueAt), isDrained: true });
+    }
+    return found;
   }
 
-  /** Whether the delay of a target that left is over. */
-  #isOver(leftAt: number | undefined, now: number): boolean {
-    return leftAt !== undefined && leftAt + this.#parts.delayMs <= now;
+  /** Services that this node does not serve, such as headless ones, have no connections to protect. */
+  #isDrainedByAll({ target, dueAt }: DrainedTarget, named: NamedTargets): boolean {
+    return named
+      .servicesOf(target)
+      .every((name) => dueAt.has(name) || this.#parts.cache.service(name) === undefined);
   }
 
-  #isDue(endpoint: Times, now: number): boolean {
-    return this.#begin(endpoint) <= now && now < this.#end(endpoint);
-  }
-
-  #begin({ leftAt, isDrained }: Times): number {
+  /** When to begin to reset connections to an endpoint. */
+  #beginOf({ leftAt, isDrained }: Times): number {
     return isDrained ? leftAt : leftAt + this.#parts.delayMs;
   }
 
-  #end(endpoint: Times): number {
-    return this.#begin(endpoint) + VANISHED_PERIOD;
+  /** When to stop resetting connections to an endpoint. */
+  #endOf(endpoint: Times): number {
+    return this.#beginOf(endpoint) + VANISHED_PERIOD;
   }
 }
 

@@ -158,7 +158,7 @@ export class PassiveHealth implements DaemonPart {
     if (left.length > 0) void this.#release(left.map(({ endpoint }) => endpoint));
     this.#adopt();
     for (const { family, target } of this.#ejections.all())
-      if (!this.#watched.of(family).has(target)) this.#return(family, target);
+      if (!this.#watched.of(family).has(target)) this.#endEjection(family, target);
     for (const family of FAMILIES)
       for (const target of this.#known[family].keys())
         if (!this.#watched.of(family).has(target)) this.#known[family].delete(target);
@@ -169,7 +169,7 @@ export class PassiveHealth implements DaemonPart {
       this.#task = undefined;
     } else {
       const pause = (took: number) => Math.max(SHORTEST_PAUSE, PAUSE_RATIO * took);
-      this.#task ??= new PeriodicTask(this.#host.clock, pause, () => this.look());
+      this.#task ??= new PeriodicTask(this.#host.clock, pause, () => this.poll());
     }
   }
 
@@ -202,14 +202,14 @@ export class PassiveHealth implements DaemonPart {
   }
 
   /** Reads the counters once, then probes endpoints that do not answer. Never rejects. */
-  async look(): Promise<void> {
+  async poll(): Promise<void> {
     await loggedReading(this.#failures, async () => {
-      for (const family of FAMILIES) await this.#lookAt(family);
+      for (const family of FAMILIES) await this.#pollFamily(family);
       this.#probeSome();
     });
   }
 
-  async #lookAt(family: Family): Promise<void> {
+  async #pollFamily(family: Family): Promise<void> {
     const targets = this.#watched.of(family);
     if (targets.size === 0) return;
     // Reads attempts first, so that a connection answered between the readings does not look unanswered.
@@ -316,21 +316,21 @@ export class PassiveHealth implements DaemonPart {
     // The state of an endpoint that left the lists meanwhile was deleted, even if the endpoint is back.
     if (this.#isStopped || this.#known[family].get(target) !== known) return;
     if (answer === "unknown") return;
-    if (answer === "answered") this.#isBack(family, target);
+    if (answer === "answered") this.#recordAnswer(family, target);
     else if (this.#ejections.has(target)) this.#ejections.failedAgain(target, clock.monotonic());
-    else if (known?.observation.base === base) await this.#confirm(family, target, port);
+    else if (known?.observation.base === base) await this.#ejectUnlessAnswered(family, target, port);
   }
 
-  #isBack(family: Family, target: string): void {
+  #recordAnswer(family: Family, target: string): void {
     const known = this.#known[family].get(target);
     if (known !== undefined) known.observation = answered(known.observation);
     // If it fails again, it may be probed immediately.
     if (known !== undefined && this.#ejections.has(target)) known.keptSince = Number.NEGATIVE_INFINITY;
-    this.#return(family, target);
+    this.#endEjection(family, target);
   }
 
   /** Ejects an endpoint, unless it answered a client while it was probed. */
-  async #confirm(family: Family, target: string, port: WatchedPort): Promise<void> {
+  async #ejectUnlessAnswered(family: Family, target: string, port: WatchedPort): Promise<void> {
     const known = this.#known[family].get(target);
     const spec = this.#host.state().families[family]?.table.sets.get(ANSWERS)?.spec;
     if (known === undefined || spec === undefined) return;
@@ -372,7 +372,7 @@ export class PassiveHealth implements DaemonPart {
     });
   }
 
-  #return(family: Family, target: string): void {
+  #endEjection(family: Family, target: string): void {
     const endpoint = this.#ejections.delete(target);
     if (endpoint === undefined) return;
     const { cache, requestSync } = this.#host;

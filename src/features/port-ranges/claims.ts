@@ -103,7 +103,7 @@ export class Claims implements DividedIntervals {
   }
 
   /** Divides the ports of places that changed. */
-  cut(): IntervalChanges {
+  update(): IntervalChanges {
     const pieces: PieceChange[] = [];
     const addedPorts: string[] = [];
     const deletedPorts: string[] = [];
@@ -251,6 +251,7 @@ interface Taken extends PortInterval {
   readonly claim: Claim;
 }
 
+/** Gives each port of a place to the first claim for it, in order of precedence. */
 function divide({ claims }: Place): Division {
   const conflicts: LostFrontend[] = [];
   /** Ascending; no two overlap. */

@@ -47,7 +47,7 @@ export class RefusalPoller implements DaemonPart {
   /** The refusals of the last reading. */
   #recent: readonly SeenRefusal[] | undefined;
   #card: FeatureCard | undefined;
-  #looking: Promise<readonly SeenRefusal[]> | undefined;
+  #polling: Promise<readonly SeenRefusal[]> | undefined;
   #task: PeriodicTask | undefined;
   readonly #failures: FailureLog;
   readonly metrics = {
@@ -73,7 +73,7 @@ export class RefusalPoller implements DaemonPart {
   /** Starts with the first sync. */
   synced(): void {
     const pause = (took: number) => Math.max(MIN_PAUSE, PAUSE_RATIO * took);
-    this.#task ??= new PeriodicTask(this.#host.clock, pause, () => this.look());
+    this.#task ??= new PeriodicTask(this.#host.clock, pause, () => this.poll());
   }
 
   stop(): void {
@@ -97,7 +97,7 @@ export class RefusalPoller implements DaemonPart {
    * Reads once. The first reading reports nothing, as an earlier process reported older refusals. Never
    * rejects.
    */
-  async look(): Promise<void> {
+  async poll(): Promise<void> {
     await loggedReading(this.#failures, () => this.refusals());
   }
 
@@ -107,13 +107,13 @@ export class RefusalPoller implements DaemonPart {
    * @throws AppError as nft does
    */
   refusals(): Promise<readonly SeenRefusal[]> {
-    this.#looking ??= this.#lookOnce().finally(() => {
-      this.#looking = undefined;
+    this.#polling ??= this.#pollOnce().finally(() => {
+      this.#polling = undefined;
     });
-    return this.#looking;
+    return this.#polling;
   }
 
-  async #lookOnce(): Promise<readonly SeenRefusal[]> {
+  async #pollOnce(): Promise<readonly SeenRefusal[]> {
     const entries = await this.#read();
     if (this.#recent !== undefined) this.#tell(newRefusals(this.#recent, entries));
     this.#recent = withFirstTimes(entries, this.#recent, this.#host.clock.now());

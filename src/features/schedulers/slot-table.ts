@@ -62,7 +62,7 @@ export function slotCountOf({ count, sum, lightest }: Weights): number {
 /** The tables in use, by their inputs: two ports of a Service have the same, and two Services may. */
 const tables = new Map<string, WeakRef<Uint32Array>>();
 
-const forgotten = new FinalizationRegistry<string>((key) => {
+const unused = new FinalizationRegistry<string>((key) => {
   if (tables.get(key)?.deref() === undefined) tables.delete(key);
 });
 
@@ -77,7 +77,7 @@ export function slotTable(owners: readonly SlotOwner[]): Uint32Array {
   if (known !== undefined) return known;
   const table = fillSlots(owners, slotCount(owners));
   tables.set(key, new WeakRef(table));
-  forgotten.register(table, key);
+  unused.register(table, key);
   return table;
 }
 

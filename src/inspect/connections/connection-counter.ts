@@ -1,6 +1,6 @@
 import type { Family } from "../../base/family.ts";
 import { sortedEntries } from "../../base/first-sorted.ts";
-import { groupBy } from "../../base/group-by.ts";
+import { addToCount, groupBy } from "../../base/group-by.ts";
 import type { Flow, FlowEnd } from "../../kernel/conntrack.ts";
 import { type Endpoint, SlicesByPort } from "../../model/endpoint.ts";
 import type { Protocol, ServiceName, ServicePortKey } from "../../model/ids.ts";
@@ -48,7 +48,7 @@ class EndpointCount {
 
   add({ state }: Flow, idle: ReturnType<typeof idleness>): void {
     this.connections += 1;
-    this.states.set(state, (this.states.get(state) ?? 0) + 1);
+    addToCount(this.states, state, 1);
     if (idle === undefined) return;
     this.shortestIdle = Math.min(this.shortestIdle, idle.seconds);
     this.longestIdle = Math.max(this.longestIdle, idle.seconds);
@@ -120,10 +120,11 @@ export class ConnectionCounter {
   }
 
   #addClient({ clients }: EndpointCount, address: string): void {
-    const known = clients.get(address);
-    if (known === undefined && this.#clients >= MOST_CLIENTS) return;
-    if (known === undefined) this.#clients += 1;
-    clients.set(address, (known ?? 0) + 1);
+    if (!clients.has(address)) {
+      if (this.#clients >= MOST_CLIENTS) return;
+      this.#clients += 1;
+    }
+    addToCount(clients, address, 1);
   }
 }
 

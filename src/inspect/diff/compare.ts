@@ -1,4 +1,5 @@
 import { ALL_PARTS } from "../../features/frontends.ts";
+import { adoptNumbers } from "../../ruleset/adopt-numbers.ts";
 import { compareRulesets, type RulesetDiff } from "../../ruleset/ruleset-diff.ts";
 import { type Desired, loadDesired, loadFromFiles } from "../load/desired.ts";
 import { keepParts, liveTables, tablesOfHost } from "../load/kernel-tables.ts";
@@ -25,7 +26,7 @@ export async function compareWithKernel(request: LoadRequest): Promise<Compariso
   const before = { ruleset: live.ruleset };
   keepParts(desired, before.ruleset);
   const after = { ruleset: await tablesOfHost(state.ruleset), state };
-  state.adopt(before.ruleset, { desired: after.ruleset });
+  adoptNumbers(state, before.ruleset, { desired: after.ruleset });
   return {
     diff: compareRulesets(before, after, ALL_PARTS),
     diagnostics,
@@ -46,7 +47,7 @@ export async function compareObjects(request: LoadRequest, against: readonly str
   const before = await loadFromFiles({ ...request, paths: against }, { placeholders: true });
   const hasPlaceholders = after.files.placeholders + before.files.placeholders > 0;
   const [left, right] = [before.state, after.state];
-  right.adopt(left.ruleset);
+  adoptNumbers(right, left.ruleset);
   return {
     diff: compareRulesets(
       { ruleset: left.ruleset, state: left },

@@ -1,5 +1,6 @@
 import type { Family } from "../../base/family.ts";
 import { addToGroup } from "../../base/group-by.ts";
+import { oncePerObject } from "../../base/once-per-object.ts";
 import { moreLines } from "../../base/text.ts";
 import { chainRole, FRONTEND_KINDS } from "../../features/frontends.ts";
 import { FEATURES } from "../../features/registry.ts";
@@ -16,7 +17,7 @@ import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
 
 /** Maximum number of differences to list. The others are counted. */
-const MOST = 20;
+const MOST_LINES = 20;
 
 /** Explains a difference in a chain that all connections pass: these chains depend only on options. */
 const OTHER_OPTIONS = "other options than those given here (--config), or other software, make such rules";
@@ -47,7 +48,7 @@ export function liveDifferences(connection: Connection, input: ExplainInput): st
     ...chains.flatMap((chain) => chainLines(chain, actual.chains.get(chain.name))),
     ...(chains.some(({ name }) => !isOfSomeFrontends(name)) ? [OTHER_OPTIONS] : []),
   ];
-  return [...all.slice(0, MOST), ...moreLines(all.length - MOST)];
+  return [...all.slice(0, MOST_LINES), ...moreLines(all.length - MOST_LINES)];
 }
 
 /**
@@ -76,13 +77,12 @@ interface OwnedElements {
 
 type Positions = ReadonlyMap<string | number, readonly number[]>;
 
-/** Caches the differences of each input. Comparing again for each of 1,000 Services took half of the time. */
-const known = new WeakMap<ExplainInput, Map<Family, Difference | undefined>>();
+/** The differences of an input so far. Comparing again for each of 1,000 Services took half of the time. */
+const knownOf = oncePerObject((_: ExplainInput) => new Map<Family, Difference | undefined>());
 
 function differenceOf(actual: Table, desired: Table, input: ExplainInput): Difference | undefined {
   const { family } = desired;
-  const ofFamilies = known.get(input) ?? new Map<Family, Difference | undefined>();
-  known.set(input, ofFamilies);
+  const ofFamilies = knownOf(input);
   if (!ofFamilies.has(family)) {
     const [delta] = diffRuleset({ [family]: actual }, { [family]: desired });
     ofFamilies.set(family, delta && { delta, owners: delta.elements.map(ownedElements) });

@@ -10,7 +10,7 @@ import { contextOf } from "../../ruleset/node-context.ts";
 import { type EndpointView, EXCLUSION_NAMES } from "../../ruleset/service-view.ts";
 import { AFFINITY, AFFINITY_IDS, BALANCERS } from "../../ruleset/sets.ts";
 import type { Effect, Outcome, Summary } from "../../trace/outcome.ts";
-import { rounded } from "../connection-result.ts";
+import { roundedSum } from "../connection-result.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { ExcludedEndpoint, ExplainedEndpoint } from "./explanation.ts";
 import type { Match } from "./match.ts";
@@ -68,14 +68,14 @@ function explainEndpoint(
   input: ExplainInput,
 ): ExplainedEndpoint {
   const { address, port, target, source } = view.endpoint;
-  const probability = rounded(chances.get(target) ?? 0);
+  const probability = roundedSum(chances.get(target) ?? 0);
   const known = { address, port, node: source.nodeName, zone: source.zone, pod: source.pod, probability };
   return probability > 0 ? known : { ...known, excluded: excluded(view, list, unchosen, input) };
 }
 
 function bare(target: string, chance: number): ExplainedEndpoint {
   const [address = "", port] = splitParts(target);
-  return { address, port: Number(port), node: "", zone: "", pod: "", probability: rounded(chance) };
+  return { address, port: Number(port), node: "", zone: "", pod: "", probability: roundedSum(chance) };
 }
 
 function excluded(

@@ -15,7 +15,7 @@ import { followAllTables, otherTablesVerdict } from "./other-tables.ts";
 import { packetOf } from "./packet.ts";
 import { explainSteps } from "./steps.ts";
 import { type Evidence, verdictOf } from "./verdict.ts";
-import { destinationText, listText, RESULTS } from "./words.ts";
+import { destinationText, endpointListText, RESULTS } from "./words.ts";
 
 /**
  * The detail of an explanation. A brief one has no steps, and only the notes about the Service port. It takes
@@ -45,7 +45,7 @@ function explainDirect(connection: Connection, input: ExplainInput, detail: Deta
   const verdict =
     (followed && otherTablesVerdict(connection, followed)) ??
     (live === undefined ? verdictOf(evidence, input) : liveVerdict(evidence, desired, table, input));
-  const listName = (id: number) => listText(id, state.families[familyOf(connection.to)]);
+  const listName = (id: number) => endpointListText(id, state.families[familyOf(connection.to)]);
   return {
     connection,
     node: cache.node.name,

@@ -1,4 +1,5 @@
 import { addToGroup } from "../../base/group-by.ts";
+import { oncePerObject } from "../../base/once-per-object.ts";
 import { INTERVALS } from "../../features/frontends.ts";
 import type { SliceEndpoint } from "../../model/endpoint-slice.ts";
 import type { ServiceName } from "../../model/ids.ts";
@@ -28,16 +29,16 @@ type Destination = Pick<Connection, "to" | "port" | "protocol">;
 
 /** The frontend that a connection is made to; undefined when no Service has it. */
 export function matchOf(destination: Destination, input: ExplainInput): Match | undefined {
-  return frontendAt(destination, input, servesNodePorts(destination.to, input));
+  return matchAt(destination, input, servesNodePorts(destination.to, input));
 }
 
 /** The NodePort with a connection's port, whether or not its address serves NodePorts. */
 export function nodePortAt(destination: Destination, input: ExplainInput): Match | undefined {
-  const match = frontendAt(destination, input, true);
+  const match = matchAt(destination, input, true);
   return match?.frontend.origin === "node-port" ? match : undefined;
 }
 
-function frontendAt(
+function matchAt(
   { to, port: number, protocol }: Destination,
   input: ExplainInput,
   hasNodePorts: boolean,
@@ -124,25 +125,15 @@ interface EndpointAt {
   readonly endpoint: SliceEndpoint;
 }
 
-/** The owners of addresses and NodePorts. */
-interface Addresses {
+/** The owners of addresses, or of NodePorts. */
+interface Owners {
   readonly services: ReadonlyMap<string, readonly Service[]>;
   readonly nodePorts: ReadonlyMap<string, readonly Service[]>;
   readonly endpoints: ReadonlyMap<string, readonly EndpointAt[]>;
 }
 
-/**
- * Caches the owners of each input: a thousand refused connections may look up a hundred thousand endpoints.
- */
-const known = new WeakMap<ExplainInput, Addresses>();
-
-function ownersOf(input: ExplainInput): Addresses {
-  const found = known.get(input) ?? addressesIn(input.cache);
-  known.set(input, found);
-  return found;
-}
-
-function addressesIn(cache: ObjectCache): Addresses {
+/** Found once: a thousand refused connections may look up a hundred thousand endpoints. */
+const ownersOf = oncePerObject(({ cache }: ExplainInput): Owners => {
   const services = new Map<string, Service[]>();
   const nodePorts = new Map<string, Service[]>();
   const endpoints = new Map<string, EndpointAt[]>();
@@ -154,12 +145,13 @@ function addressesIn(cache: ObjectCache): Addresses {
         addToGroup(nodePorts, key, service);
       }
     }
-    for (const { endpoints: some } of cache.slices(name)) {
-      for (const endpoint of some) addToGroup(endpoints, endpoint.address, { service: name, endpoint });
+    for (const slice of cache.slices(name)) {
+      for (const endpoint of slice.endpoints)
+        addToGroup(endpoints, endpoint.address, { service: name, endpoint });
     }
   }
   return { services, nodePorts, endpoints };
-}
+});
 
 /**
  * The Pods (`namespace/name`) by address, as far as EndpointSlices name them. Pods that are no endpoint of a

@@ -14,7 +14,7 @@ import { hasEffect, isKept } from "./endpoints.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, Note } from "./explanation.ts";
 import type { Match } from "./match.ts";
-import { chainText, isOtherTable, originalRuleText } from "./other-tables.ts";
+import { isOtherTable, originalRuleText, placeText } from "./other-tables.ts";
 import type { RuleStep } from "./steps.ts";
 import { drawnText, portText } from "./words.ts";
 
@@ -86,7 +86,7 @@ function sourceReason(outcome: Delivered, input: ExplainInput): string | undefin
   const rules = outcome.steps.flatMap((step): RuleStep[] => (step.kind === "rule" ? [step] : []));
   const by = rules.find(({ effects }) => effects.some(({ kind }) => kind === "masquerade"));
   if (by !== undefined && isOtherTable(by.table))
-    return `translated by ${chainText(by)}: ${originalRuleText(by)}`;
+    return `translated by ${placeText(by)}: ${originalRuleText(by)}`;
   return `masqueraded as this node's address: ${masqueradeReason(rules, input)}`;
 }
 
@@ -104,7 +104,7 @@ function masqueradeReason(rules: readonly RuleStep[], { nodeContext }: ExplainIn
   const marking = markings.find(({ table }) => !isOtherTable(table));
   const [first] = markings;
   if (marking === undefined && first !== undefined)
-    return `${chainText(first)} sets the mark that requests it`;
+    return `${placeText(first)} sets the mark that requests it`;
   const chain = marking && portEquivalent(marking.chain);
   if (chain === EXTERNAL)
     return "externalTrafficPolicy is Cluster, and the answers must come back through this node";

@@ -23,7 +23,7 @@ export function isOtherTable({ name }: TableName): boolean {
 }
 
 /** `table inet firewalld chain filter_FORWARD`. */
-export function chainText({ table, chain }: { readonly table: TableName; readonly chain: string }): string {
+export function placeText({ table, chain }: { readonly table: TableName; readonly chain: string }): string {
   return `table ${table.family} ${table.name} chain ${chain}`;
 }
 
@@ -82,7 +82,7 @@ function stopsOf(outcomes: readonly Outcome[]): ReadonlyMap<string, Stop> {
     const last = steps.at(-1);
     if ((kind !== "refused" && kind !== "dropped") || last === undefined || !("table" in last)) continue;
     if (!isOtherTable(last.table)) continue;
-    const text = `${kind} by ${chainText(last)} (${decisionText(last)})`;
+    const text = `${kind} by ${placeText(last)} (${decisionText(last)})`;
     const stop = stops.get(text) ?? { result: kind, probability: 0 };
     stop.probability += probability;
     stops.set(text, stop);
@@ -108,7 +108,7 @@ function undecidedRules(outcomes: readonly Outcome[]): UndecidedRule[] {
   for (const outcome of outcomes) {
     if (outcome.kind !== "not-understood") continue;
     for (const rule of outcome.rules) {
-      if (isOtherTable(rule.table)) rules.set(`${chainText(rule)} ${rule.index}`, rule);
+      if (isOtherTable(rule.table)) rules.set(`${placeText(rule)} ${rule.index}`, rule);
     }
   }
   return [...rules.values()];
@@ -128,7 +128,7 @@ function notUnderstoodVerdict(
   return {
     result: "not-understood",
     cause: "not-understood",
-    message: `a rule of ${chainText(first)} may decide: ${originalRuleText(first)}${more}; ${otherwise}`,
+    message: `a rule of ${placeText(first)} may decide: ${originalRuleText(first)}${more}; ${otherwise}`,
     action: "follow real packets to see the rule that decides",
     commands: [...listingCommands(first), traceCommand(connection)],
   };
@@ -165,7 +165,7 @@ function translatedElsewhere(outcomes: readonly Outcome[]): Verdict | undefined 
     if (kind === "not-understood" || step?.kind !== "rule" || !isOtherTable(step.table)) return undefined;
     results.add(kind === "delivered" ? "served" : kind);
     for (const effect of step.effects) {
-      if (effect.kind === "dnat") targets.set(socketText(effect.to.address, effect.to.port), chainText(step));
+      if (effect.kind === "dnat") targets.set(socketText(effect.to.address, effect.to.port), placeText(step));
     }
   }
   const [chain] = targets.values();

@@ -19,7 +19,7 @@ import {
   SOURCE_RANGE_LISTS,
 } from "../../ruleset/sets.ts";
 import type { Effect, Outcome, Step } from "../../trace/outcome.ts";
-import { rounded } from "../connection-result.ts";
+import { roundedSum } from "../connection-result.ts";
 import type { ExplainedStep } from "./explanation.ts";
 import { isOtherTable, originalRuleText } from "./other-tables.ts";
 import { drawnText, refusalWords, wordsOf } from "./words.ts";
@@ -85,7 +85,7 @@ function explained({ step, message, elements, probability }: MergedStep): Explai
     rule: textOf(step),
     elements: [...elements],
     message,
-    probability: rounded(probability),
+    probability: roundedSum(probability),
   };
 }
 

@@ -26,7 +26,7 @@ export function portSpecText({
 }
 
 /** Formats the id of a list, with its service port if known: `list 17 of shop/cart port http (80/tcp)`. */
-export function listText(id: number, state: FamilyState | undefined): string {
+export function endpointListText(id: number, state: FamilyState | undefined): string {
   const parsed = parseId(id);
   if (parsed === undefined) return "a list that nft-proxy does not make";
   const owner = state?.ownerOfList(id);

@@ -3,7 +3,7 @@ import type { Clock } from "../../base/clock.ts";
 import { AppError } from "../../base/errors.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { asApiFailure } from "../../kube/client/api-failure.ts";
-import { type ApiClient, readText } from "../../kube/client/client.ts";
+import { type ApiClient, readBody } from "../../kube/client/client.ts";
 import { Deadline } from "../../kube/client/deadline.ts";
 import { listObjects } from "../../kube/reflector/list.ts";
 import type { SourceErrorKind } from "../../kube/source.ts";
@@ -25,7 +25,7 @@ export interface FleetRequest {
   readonly answerWithin?: number;
   /** Maximum number of pods that are asked at a time; default {@link MOST_CONCURRENT}. */
   readonly mostConcurrent?: number;
-  /** Called with the answers of each pod, which are then forgotten; waits for the result. */
+  /** Called with the answers of each pod, which are not kept; waits for the result. */
   readonly onAnswers?: (pod: FleetPod, answers: PodAnswers) => Promise<void>;
 }
 
@@ -144,7 +144,7 @@ export async function answerOf(
     const signal = AbortSignal.timeout(answerWithin);
     const whole = `/api/v1/namespaces/${namespace}/pods/${path}`;
     const { status, body } = await client.request({ method: "GET", path: whole, query, signal });
-    return { status, body: await readText(firstBytes(body)) };
+    return { status, body: await readBody(firstBytes(body)) };
   } catch {
     return undefined;
   }

@@ -14,6 +14,7 @@ import type { ListedObjects } from "../../kube/reflector/list-once.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { Ruleset, SetSpec } from "../../nft/ast/ruleset.ts";
 import { joinParts } from "../../nft/elements.ts";
+import { adoptNumbers } from "../../ruleset/adopt-numbers.ts";
 import { CLIENTS_OF } from "../../ruleset/list-ids.ts";
 import { frontendsOf, listIdOf } from "../../ruleset/programmed-frontend.ts";
 import { AFFINITY } from "../../ruleset/sets.ts";
@@ -61,7 +62,7 @@ export async function loadExplainInput(
   const tables = loaded.objectsKnown ? live : (live ?? (await liveTables(request)));
   const { cache, nodeContext, state, unserved, objectsKnown, diagnostics, missingNode, origin } = loaded;
   // Adopts the kernel's list ids, so that both sides have the same name for a list.
-  if (tables !== undefined) state.adopt(tables.ruleset);
+  if (tables !== undefined) adoptNumbers(state, tables.ruleset);
   const input = {
     cache,
     nodeContext,

@@ -1,7 +1,7 @@
 import { type DynamicEntry, evaluatePrepared, type PreparedTables } from "../../trace/evaluate.ts";
 import { type Outcome, summarize, type WeightedDestination } from "../../trace/outcome.ts";
 import { familyOfPacket, type Host, type Packet } from "../../trace/packet.ts";
-import { type Result, resultOf, rounded } from "../connection-result.ts";
+import { type Result, resultOf, roundedSum } from "../connection-result.ts";
 
 /** The outcome of the connections of one client to one frontend. */
 export interface Behaviour {
@@ -29,11 +29,11 @@ export function behaviourOf(tables: PreparedTables, host: Host, packet: Packet):
   const { destinations, refused, dropped, notUnderstood, sticky } = summary;
   return {
     result: notUnderstood > 0 ? "not-understood" : resultOf(summary),
-    destinations: destinations.map((one) => ({ ...one, probability: rounded(one.probability) })),
-    refused: rounded(refused),
-    dropped: rounded(dropped),
-    affinitySeconds: rounded(meanTimeout(outcomes)),
-    returning: sticky ? rounded(returningShare(tables, host, packet, outcomes)) : 0,
+    destinations: destinations.map((one) => ({ ...one, probability: roundedSum(one.probability) })),
+    refused: roundedSum(refused),
+    dropped: roundedSum(dropped),
+    affinitySeconds: roundedSum(meanTimeout(outcomes)),
+    returning: sticky ? roundedSum(returningShare(tables, host, packet, outcomes)) : 0,
   };
 }
 

@@ -3,7 +3,7 @@ import type { ListedObjects } from "../../kube/reflector/list-once.ts";
 import { answerOf, type FleetRequest, gatherFleet } from "../fleet/gather-fleet.ts";
 import type { FleetNode } from "../fleet/node-status.ts";
 import type { HttpAnswer } from "../http-answer.ts";
-import { BUNDLE_FOLDER, joined, jsonText, namesOf } from "./collect.ts";
+import { BUNDLE_FOLDER, bundledJson, joined, namesOf } from "./collect.ts";
 import { type BundleFile, foundNames, type NamesByKind } from "./redact.ts";
 
 /** The support bundle of a cluster. */
@@ -58,7 +58,7 @@ export async function collectCluster(request: FleetRequest): Promise<ClusterBund
         if (answer !== undefined) keep(`${BUNDLE_FOLDER}/${folder}/${file}`, answer);
     },
   });
-  const fleet = jsonText(nodes);
+  const fleet = bundledJson(nodes);
   return {
     nodes,
     *files() {

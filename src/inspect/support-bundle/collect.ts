@@ -59,7 +59,7 @@ export async function collectBundle(request: BundleRequest): Promise<Bundle> {
     [
       "doctor.json",
       async () =>
-        jsonText(
+        bundledJson(
           await examineHost(doctorHost, options, { areDefaults: daemon === undefined, socketProblem }),
         ),
     ],
@@ -115,7 +115,7 @@ function unavailable(error: unknown): string {
 }
 
 async function versions({ version, daemon, socketProblem }: BundleRequest, nft: Nft): Promise<string> {
-  return jsonText({
+  return bundledJson({
     command: version,
     daemon: daemon?.state.version ?? socketProblem ?? "no daemon answers",
     ...(await hostVersions(nft)),
@@ -133,7 +133,7 @@ async function answer<Name extends keyof DaemonAnswers>(
 }
 
 async function ofDaemon(daemon: RunningDaemon | undefined, name: keyof DaemonAnswers): Promise<string> {
-  return jsonText(await answer(daemon, name));
+  return bundledJson(await answer(daemon, name));
 }
 
 /**
@@ -143,11 +143,11 @@ async function ofDaemon(daemon: RunningDaemon | undefined, name: keyof DaemonAns
 async function tableText(family: Family, ruleset: Ruleset | undefined, nft: Nft): Promise<string> {
   if (ruleset === undefined) return (await listTable(nft, family)) ?? "no such table\n";
   const table = ruleset[family];
-  return table === undefined ? "no such table\n" : jsonText(rebuildTransaction({ [family]: table }));
+  return table === undefined ? "no such table\n" : bundledJson(rebuildTransaction({ [family]: table }));
 }
 
 /** A value as JSON that people can read. Ends with a line feed. */
-export function jsonText(value: unknown): string {
+export function bundledJson(value: unknown): string {
   return `${JSON.stringify(value, null, 1)}\n`;
 }
 

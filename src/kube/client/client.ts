@@ -241,7 +241,7 @@ function contentType({ method }: ApiRequest): string {
  * @param onChunk called after each chunk
  * @throws Error when the connection breaks before the end
  */
-export async function readText(
+export async function readBody(
   body: AsyncIterable<Uint8Array>,
   onChunk: () => void = () => {},
 ): Promise<string> {

@@ -1,4 +1,4 @@
-import { type ApiClient, readText } from "./client.ts";
+import { type ApiClient, readBody } from "./client.ts";
 
 /**
  * Maximum number of names that are read: enough to find a similar one, and little work for the API server.
@@ -27,7 +27,7 @@ export async function nodeNames(client: ApiClient): Promise<string[]> {
       accept: METADATA_ONLY,
       signal: AbortSignal.timeout(WITHIN),
     });
-    const text = await readText(body);
+    const text = await readBody(body);
     if (status !== 200) return [];
     const list = JSON.parse(text) as { items?: { metadata?: { name?: string } }[] };
     return (list.items ?? []).flatMap(({ metadata }) => metadata?.name ?? []);

@@ -1,12 +1,10 @@
 import type { Clock, Timer } from "../../base/clock.ts";
 
-/**
- * Shortest and longest pause between two attempts, milliseconds. In between, a pause is a tenth of the
- * outage, but not longer than the size of the cluster calls for: 330 attempts a second of all nodes are no
- * load.
- */
+/** Shortest and longest pause between two attempts, milliseconds. In between, it grows with the outage. */
 const SHORTEST_PAUSE = 1_500;
 const LONGEST_PAUSE = 15_000;
+
+/** Longest pause for each node, milliseconds: 330 attempts a second of all nodes are no load. */
 const PAUSE_PER_NODE = 3;
 
 /**

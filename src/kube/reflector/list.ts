@@ -1,6 +1,6 @@
 import { StringDecoder } from "node:string_decoder";
 import { ApiFailure, asApiFailure, failureOfAnswer } from "../client/api-failure.ts";
-import { type ApiClient, type ApiResponse, readText } from "../client/client.ts";
+import { type ApiClient, type ApiResponse, readBody } from "../client/client.ts";
 import type { Deadline } from "../client/deadline.ts";
 import { ListDecoder } from "../decode/list-decoder.ts";
 import { metadataOf } from "../decode/metadata.ts";
@@ -23,7 +23,7 @@ export interface ListOptions {
  * Limit of a whole request, milliseconds. A server that sends a byte a minute is never silent, and would
  * otherwise delay the start forever. API servers allow one minute for a list (`--request-timeout`).
  */
-const MOST_LASTING = 300_000;
+const LONGEST_LIST = 300_000;
 
 /**
  * Lists a resource with one request, and calls `take` for each object as it arrives. There are no pages: API
@@ -76,7 +76,7 @@ export class FirstState {
 async function firstState(options: ListOptions): Promise<Readonly<Record<string, string>>> {
   try {
     const version = await answerOf("/version", {}, options, async ({ body }, onData) =>
-      JSON.parse(await readText(body, onData)),
+      JSON.parse(await readBody(body, onData)),
     );
     const [major, minor] = [version?.major, version?.minor].map((part) => Number.parseInt(String(part), 10));
     return major === 1 && minor !== undefined && minor < 31 ? { resourceVersion: "0" } : {};
@@ -95,12 +95,12 @@ async function answerOf<T>(
 ): Promise<T> {
   const deadline = begin();
   const onData = () => deadline.receivesWithin(silence);
-  deadline.endsWithin(MOST_LASTING);
+  deadline.endsWithin(LONGEST_LIST);
   onData();
   try {
     const answer = await client.request({ method: "GET", path, query, signal: deadline.signal });
     if (answer.status === 200) return await read(answer, onData);
-    throw failureOfAnswer(answer.status, answer.headers, await readText(answer.body, onData), now());
+    throw failureOfAnswer(answer.status, answer.headers, await readBody(answer.body, onData), now());
   } catch (error) {
     throw deadline.explain(error);
   } finally {

@@ -142,7 +142,7 @@ export class Reflector<T> {
     const staged: Staged<T> = new Map();
     const options: ListOptions = {
       client: this.#client,
-      deadline: () => this.#begin(),
+      deadline: () => this.#newDeadline(),
       silence: ANSWER_SILENCE,
       now: () => clock.now(),
     };
@@ -189,14 +189,14 @@ export class Reflector<T> {
     const seconds = SHORTEST_WATCH + Math.floor(random() * (LONGEST_WATCH - SHORTEST_WATCH + 1));
     const newsBefore = this.#news;
     let openedAt = Number.POSITIVE_INFINITY;
-    let stable = false;
+    let isStable = false;
     try {
       await watchEvents(
         this.#resource,
         version,
         {
           client: this.#client,
-          deadline: this.#begin(),
+          deadline: this.#newDeadline(),
           seconds,
           now: () => clock.now(),
           onOpen: () => {
@@ -210,10 +210,10 @@ export class Reflector<T> {
         (event) => this.#take(event),
       );
     } finally {
-      stable = clock.monotonic() - openedAt >= STABLE_AFTER;
-      if (stable) this.#pacing.reset();
+      isStable = clock.monotonic() - openedAt >= STABLE_AFTER;
+      if (isStable) this.#pacing.reset();
     }
-    if (stable) return NO_WAIT;
+    if (isStable) return NO_WAIT;
     const newsCame = this.#news > newsBefore;
     if (!newsCame) this.#status.countError("short-watch");
     return this.#pacing.afterShortWatch(newsCame);
@@ -232,8 +232,9 @@ export class Reflector<T> {
     if (changed || advanced) this.#news += 1;
   }
 
+  /** Decides what to request after a failure, and when. */
   #recover(failure: ApiFailure): Wait {
-    const { client, random, resource, logger } = this.#options;
+    const { client, resource, logger } = this.#options;
     if (failure.kind === "timeout") client.closeIdle();
     // A cluster that was restored from a backup has older versions.
     if (this.#isListDue && (failure.relist || failure.tooNew)) this.#version = "";
@@ -251,7 +252,7 @@ export class Reflector<T> {
     }
     if (failure.absent && resource.optional) {
       this.#acceptAbsence(failure);
-      return { kind: "time", milliseconds: ABSENT_RECHECK * (0.5 + random() / 2) };
+      return this.#pauseOf(ABSENT_RECHECK);
     }
     // Authorization is checked before routing: an older cluster whose roles lack the resource answers 403,
     // not 404.
@@ -259,13 +260,19 @@ export class Reflector<T> {
       this.#acceptAbsence(failure);
     const wait: Wait =
       failure.kind === "implausible"
-        ? { kind: "time", milliseconds: DOUBT_RECHECK * (0.5 + random() / 2) }
+        ? this.#pauseOf(DOUBT_RECHECK)
         : this.#pacing.afterFailure(failure, this.#wasAnswered);
     this.#logFailure(failure, wait);
     this.#status.failed(failure.kind, failure.message);
     return wait;
   }
 
+  /** A pause of half to all of a time, so that nodes do not ask in step. */
+  #pauseOf(longest: number): Wait {
+    return { kind: "time", milliseconds: longest * (0.5 + this.#options.random() / 2) };
+  }
+
+  /** Follows an optional resource as an empty one while it is not served. */
   #acceptAbsence({ kind, message: reason }: ApiFailure): void {
     const { resource, logger } = this.#options;
     if (!this.#status.absent) {
@@ -295,8 +302,8 @@ export class Reflector<T> {
     this.#options.logger[isKnown ? "debug" : "warn"](fields, `cannot follow the API server; ${then}`);
   }
 
-  /** Creates the deadline of a new request, which {@link stop} aborts. */
-  #begin(): Deadline {
+  /** Returns the deadline of a new request, which {@link stop} aborts. */
+  #newDeadline(): Deadline {
     const deadline = new Deadline(this.#options.clock);
     this.#request = deadline;
     if (this.#stopped) deadline.abort(new ApiFailure("connection", "stopped"));

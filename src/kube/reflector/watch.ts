@@ -1,5 +1,5 @@
 import { ApiFailure, failureOfAnswer } from "../client/api-failure.ts";
-import { type ApiClient, readText } from "../client/client.ts";
+import { type ApiClient, readBody } from "../client/client.ts";
 import type { Deadline } from "../client/deadline.ts";
 import type { Resource } from "./resources.ts";
 
@@ -68,7 +68,7 @@ export async function watchEvents(
       signal: deadline.signal,
     });
     if (answer.status !== 200)
-      throw failureOfAnswer(answer.status, answer.headers, await readText(answer.body), options.now());
+      throw failureOfAnswer(answer.status, answer.headers, await readBody(answer.body), options.now());
     options.onOpen();
     const splitter = new LineSplitter();
     deadline.receivesWithin(WATCH_SILENCE);

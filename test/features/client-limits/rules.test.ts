@@ -4,6 +4,7 @@ import { chainName, rules } from "../../../src/features/client-limits/rules.ts";
 import type { Rule } from "../../../src/nft/ast/json.ts";
 import { ruleText } from "../../../src/nft/text/rule-text.ts";
 import { rebuildTransaction } from "../../../src/nft/transaction.ts";
+import { adoptNumbers } from "../../../src/ruleset/adopt-numbers.ts";
 import type { OwnBudget } from "../../../src/ruleset/node-context.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import { evaluate } from "../../../src/trace/evaluate.ts";
@@ -98,7 +99,7 @@ describe("the rules for client limits", () => {
       ...objects,
       slices: [SLICE, slice({ service: "shop/other", name: "other", endpoints: ["10.244.1.1"] })],
     });
-    renderer.state.adopt(kernel.state.ruleset);
+    adoptNumbers(renderer.state, kernel.state.ruleset);
     const ids = elementsIn(renderer, "lists").map(([, id]) => id);
     expect(
       elementsIn(renderer, "client-limits")
@@ -128,7 +129,7 @@ describe("the id of a deleted service port with limits", () => {
     expect(idOf()).not.toBe(first);
     const held = [...(renderer.state.families.ip?.ids.held ?? [])];
     expect(held).toContain(first);
-    renderer.state.families.ip?.ids.forgotten(held);
+    renderer.state.families.ip?.ids.freeHeld(held);
     cache.putService(service({ name: "shop/next", clusterIPs: ["10.96.0.11"] }));
     cache.putSlice(slice({ service: "shop/next", name: "next", endpoints: ["10.244.1.1"] }));
     sync();

@@ -51,7 +51,7 @@ function start({
   const now = () => clock.now;
   const vanished = new VanishedEndpoints({ cache, now, delayMs: VANISHED_DELAY, byDefault: resetVanished });
   const parts = [statePart(vanished, { now, monotonic: now })];
-  const reconciler = new Reconciler({ cache, nft: fake.nft, tables: fake.tables, parts });
+  const reconciler = new Reconciler({ cache, nft: fake.nft, tables: fake.tables, stateParts: parts });
   const sync = async (wait = 0) => {
     clock.now += wait;
     await reconciler.sync({ nodeContext: testNodeContext({ resetVanished }), services: cache.takeDirty() });
@@ -75,7 +75,7 @@ describe("connections to a terminating endpoint", () => {
     expect(vanished.nextChangeAt()).toBe(clock.now + DRAIN);
     expect(await sync(DRAIN - 1)).toEqual([]);
     expect(await sync(1)).toEqual([at(A)]);
-    expect(vanished.held()).toMatchObject([{ services: ["default/web"], isDrained: true }]);
+    expect(vanished.beingReset()).toMatchObject([{ services: ["default/web"], isDrained: true }]);
     expect(await sync(PERIOD - 1)).toEqual([at(A)]);
     expect(await sync(1)).toEqual([]);
     expect(await sync(PERIOD)).toEqual([]);

@@ -49,7 +49,7 @@ function tracking(...slices: readonly EndpointSlice[]) {
     vanished.update(cache.takeDirty());
   };
   const sync = () => vanished.putInto({ families: {} });
-  const held = () => vanished.held().map(({ target }) => target);
+  const held = () => vanished.beingReset().map(({ target }) => target);
   const wait = (milliseconds: number) => {
     clock.now += milliseconds;
     sync();
@@ -65,7 +65,7 @@ describe("an endpoint that left every EndpointSlice", () => {
     expect(held()).toEqual([]);
     expect(wait(DELAY - 1)).toEqual([]);
     expect(wait(1)).toEqual([`${A} . 8080`]);
-    expect(vanished.held()).toMatchObject([{ family: "ip", services: ["default/web"] }]);
+    expect(vanished.beingReset()).toMatchObject([{ family: "ip", services: ["default/web"] }]);
     expect(wait(PERIOD - 1)).toEqual([`${A} . 8080`]);
     expect(wait(1)).toEqual([]);
   });
@@ -116,7 +116,7 @@ describe("an endpoint that left every EndpointSlice", () => {
     expect(wait(DELAY)).toEqual([]);
     put(slice({ ...other, endpoints: [B] }));
     expect(wait(DELAY)).toEqual([`${A} . 8080`]);
-    expect(vanished.held()).toMatchObject([{ services: ["default/web", "default/other"] }]);
+    expect(vanished.beingReset()).toMatchObject([{ services: ["default/web", "default/other"] }]);
   });
 
   test("that moves to another EndpointSlice or Service at once is not held, whichever is seen first", () => {
@@ -203,7 +203,7 @@ function start(fake: FakeNft, endpoints: readonly string[], resetVanished = true
     : undefined;
   const now = () => clock.now;
   const parts = vanished === undefined ? [] : [statePart(vanished, { now, monotonic: now })];
-  const reconciler = new Reconciler({ cache, nft: fake.nft, tables: fake.tables, parts });
+  const reconciler = new Reconciler({ cache, nft: fake.nft, tables: fake.tables, stateParts: parts });
   const sync = () =>
     reconciler.sync({ nodeContext: testNodeContext({ resetVanished }), services: cache.takeDirty() });
   const serve = (...addresses: readonly string[]) =>
@@ -276,7 +276,7 @@ test("a restart keeps what left before it, deletes what is back, and adds what l
   after.clock.now += VANISHED_DELAY;
   await after.sync();
   expect(inKernel(fake).sort()).toEqual([at(A), at(C)]);
-  expect(after.vanished?.held()).toMatchObject([
+  expect(after.vanished?.beingReset()).toMatchObject([
     { target: at(A), services: [] },
     { target: at(C), services: ["default/web"] },
   ]);
@@ -435,7 +435,7 @@ test("an endpoint remembers the last Services of many that it left", () => {
   }
   remove(slice({ endpoints: [A] }));
   wait(DELAY);
-  const [held] = vanished.held();
+  const [held] = vanished.beingReset();
   expect(held?.services).toHaveLength(8);
   expect(held?.services.at(-1)).toBe("default/web");
 });
@@ -487,6 +487,6 @@ describe("the search of all EndpointSlices for endpoints that left", () => {
     put(slice({ ...other, endpoints: [], family: "ip" }));
     put(slice({ endpoints: [], family: "ip" }));
     expect(wait(DELAY)).toEqual([at(A)]);
-    expect(vanished.held()).toMatchObject([{ services: ["default/other", "default/web"] }]);
+    expect(vanished.beingReset()).toMatchObject([{ services: ["default/other", "default/web"] }]);
   });
 });

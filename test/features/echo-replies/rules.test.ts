@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Rule } from "../../../src/nft/ast/json.ts";
 import { ruleText } from "../../../src/nft/text/rule-text.ts";
 import { rebuildTransaction } from "../../../src/nft/transaction.ts";
+import { adoptNumbers } from "../../../src/ruleset/adopt-numbers.ts";
 import { elementCount } from "../../../src/ruleset/element-count.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import {
@@ -296,7 +297,7 @@ describe("an address answers pings", () => {
     const kernel = changing({ ...other, loadBalancerIPs: ["203.0.113.23"] }, WITH_RANGES).renderer;
     const { renderer } = changing(WITH_RANGES);
     expect(listOf(renderer)).not.toBe(listOf(kernel));
-    renderer.state.adopt(kernel.state.ruleset);
+    adoptNumbers(renderer.state, kernel.state.ruleset);
     expect(listOf(renderer)).toBe(listOf(kernel));
     expect(listsAt(renderer)).toEqual({ 0: listOf(kernel) });
   });

@@ -110,7 +110,7 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
     /** Reads the counters after a second, waits for the connects, and syncs. */
     look: async (seconds = 1) => {
       clock.advance(1000 * seconds);
-      await health.look();
+      await health.poll();
       for (let turn = 0; turn < 20; turn++) await Promise.resolve();
       sync();
     },
@@ -168,7 +168,7 @@ describe("an endpoint that answers no new connections", () => {
     count("10.244.1.2", 3);
     const before = clock.monotonic();
     clock.advance(1000);
-    await health.look();
+    await health.poll();
     for (let turn = 0; turn < 20; turn++) await Promise.resolve();
     clock.set(-3_600_000);
     sync(before);
@@ -184,7 +184,7 @@ describe("an endpoint that answers no new connections", () => {
     await look();
     count("10.244.1.2", 3);
     clock.advance(1000);
-    await health.look();
+    await health.poll();
     for (let turn = 0; turn < 20; turn++) await Promise.resolve();
     sync(clock.monotonic(), new Set([WEB]));
     expect(left).toEqual([]);
@@ -251,7 +251,7 @@ describe("an endpoint that answers no new connections", () => {
         cache.putSlice(slice({ service: "shop/web", endpoints }));
         sync();
       }
-      await health.look();
+      await health.poll();
       return "silent";
     });
     await look();
@@ -368,11 +368,11 @@ describe("an ejected endpoint", () => {
 test("the connects after one reading are limited for each namespace", async () => {
   const addresses = Array.from({ length: 30 }, (_, index) => `10.244.2.${index + 1}`);
   const { health, count, probed } = node(addresses);
-  await health.look();
+  await health.poll();
   for (const address of addresses) count(address, 3);
-  await health.look();
+  await health.poll();
   expect(probed).toHaveLength(8);
-  await health.look();
+  await health.poll();
   expect(new Set(probed), "the rest waits for the next reading only").toHaveLength(16);
 });
 

@@ -68,7 +68,7 @@ function watching() {
   };
   const see = async (...seen: readonly RefusalEntry[] | [Error]) => {
     entries = seen[0] instanceof Error ? seen[0] : (seen as readonly RefusalEntry[]);
-    await parts.watch.look();
+    await parts.watch.poll();
   };
   return { ...parts, see, firstTimes };
 }
@@ -175,9 +175,9 @@ describe("RefusalPoller", () => {
     }).state;
     let entries: RefusalEntry[] = [];
     const { watch, counts } = pollerOf(async () => entries, many);
-    await watch.look();
+    await watch.poll();
     entries = Array.from({ length: 1100 }, (_, i) => entry(`10.96.${i >> 8}.${i & 255}`));
-    await watch.look();
+    await watch.poll();
     expect([Object.keys(counts()).length, counts()[" no-endpoints"]]).toEqual([1001, 100]);
   });
 
@@ -197,12 +197,12 @@ describe("RefusalPoller", () => {
     }).state;
     let entries: RefusalEntry[] = [];
     const { watch, counts } = pollerOf(async () => entries, guarded);
-    await watch.look();
+    await watch.poll();
     entries = Array.from({ length: 20_000 }, (_, i) => {
       return entry("203.0.113.9", 80, 1, `11.${i >> 8}.${i & 255}.200`);
     });
     entries.push(entry("203.0.113.9", 80, 1, "11.0.3.127"));
-    await watch.look();
+    await watch.poll();
     expect(counts()).toEqual({ "shop/guarded source-ranges": 20_000, "shop/guarded client-limits": 1 });
   });
 
@@ -228,7 +228,7 @@ describe("RefusalPoller", () => {
     const { watch, see, firstTimes, counts } = watching();
     await see();
     const asked = firstTimes(entry("10.96.0.10", 80, 4));
-    await Promise.all([watch.look(), asked, watch.refusals()]);
+    await Promise.all([watch.poll(), asked, watch.refusals()]);
     expect(counts()).toEqual({ "shop/none no-endpoints": 4 });
   });
 

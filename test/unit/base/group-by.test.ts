@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { groupBy } from "../../../src/base/group-by.ts";
+import { addToCount, groupBy } from "../../../src/base/group-by.ts";
 
 test("groups and their items keep their original order", () => {
   const groups = groupBy(["b1", "a1", "b2", "a2", "c1"], (text) => text[0]);
@@ -8,4 +8,12 @@ test("groups and their items keep their original order", () => {
     ["a", ["a1", "a2"]],
     ["c", ["c1"]],
   ]);
+});
+
+test("a count that returns to 0 is deleted", () => {
+  const counts = new Map<string, number>();
+  expect([addToCount(counts, "a", 2), addToCount(counts, "b", 1), addToCount(counts, "a", -2)]).toEqual([
+    2, 1, 0,
+  ]);
+  expect([...counts]).toEqual([["b", 1]]);
 });

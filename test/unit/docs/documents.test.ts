@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { FLAGS } from "../../../src/cli/flags.ts";
 import { COMMANDS } from "../../../src/cli/program/commands.ts";
-import { STEP_NAMES } from "../../../src/ruleset/apply-plan.ts";
+import { STEP_NAMES } from "../../../src/ruleset/plan-step.ts";
 import { documentPaths, withFigures } from "../../bench/documents.ts";
 import { type Scaling, scalingPlot } from "../../bench/results.ts";
 import scaling from "../../bench/scaling.json" with { type: "json" };

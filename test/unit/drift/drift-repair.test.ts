@@ -220,10 +220,10 @@ describe("DriftRepair", () => {
 
   test("compares everything on request, without a known difference", async () => {
     const { repair, asked, kernel } = await setUp();
-    await repair.compareAll("periodic");
+    await repair.fullResync("periodic");
     expect(asked.splice(0)).toEqual(["compare everything", "write services, periodic"]);
     kernel.found = undefined;
-    await repair.compareAll("periodic");
+    await repair.fullResync("periodic");
     expect(asked).toEqual(["compare everything", "full sync: periodic"]);
   });
 
@@ -295,13 +295,13 @@ describe("DriftRepair", () => {
     repair.synced(REPAIRED(3000 / 9));
     await foreign(EXTRA);
     asked.splice(0);
-    await repair.compareAll("periodic");
+    await repair.fullResync("periodic");
     expect(asked).toEqual([]);
     clock.advance(1000);
     await turn();
     await turn();
     expect(asked).toEqual(["compare everything", "write services, drift"]);
-    await repair.compareAll("periodic");
+    await repair.fullResync("periodic");
     expect(asked).toHaveLength(4);
   });
 
@@ -321,6 +321,6 @@ test("passes the duration of a comparison on to the repair", async () => {
   const { repair, kernel, clock, asked } = await setUp();
   kernel.found = [];
   kernel.meanwhile = () => clock.advance(300);
-  await repair.compareAll("periodic");
+  await repair.fullResync("periodic");
   expect(asked).toEqual(["compare everything", "periodic, in 300 ms"]);
 });

@@ -6,12 +6,11 @@ import { diffRuleset, type TableDelta } from "../../../src/nft/delta.ts";
 import { toTransaction } from "../../../src/nft/transaction.ts";
 import {
   applyPlan,
-  STEP_NAMES,
-  type Step,
   transactionsOf,
   trialTransactions,
   withoutChainDeletions,
 } from "../../../src/ruleset/apply-plan.ts";
+import { STEP_NAMES, type Step } from "../../../src/ruleset/plan-step.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import { evaluate } from "../../../src/trace/evaluate.ts";
 import type { Packet } from "../../../src/trace/packet.ts";

@@ -138,7 +138,7 @@ describe("ListIds", () => {
     expect([ids.assign(key("a"), false), ids.assign(key(0), false)]).toEqual([counted + 8, counted]);
     ids.countsClients(key(0));
     lapse();
-    ids.forgotten([counted]);
+    ids.freeHeld([counted]);
     expect([ids.assign(key("b"), false), ids.assign(key(0), false)]).toEqual([counted, counted + 12]);
   });
 
@@ -149,7 +149,7 @@ describe("ListIds", () => {
     ids.committed();
     expect([...ids.held]).toEqual([freed]);
     expect(listNumber(ids.assign(key("a"), true) ?? 0)).toBe(3);
-    ids.forgotten([freed, 7]);
+    ids.freeHeld([freed, 7]);
     expect([ids.held.size, ids.assign(key("b"), true)]).toEqual([0, freed]);
     const all = assigned(MOST_STICKY_PORTS, true);
     all.release(key(0));

@@ -4,7 +4,7 @@ import { chooseEndpoints } from "../../../src/model/topology.ts";
 import { type Balancer, balancerName, chooserName } from "../../../src/ruleset/chain-names.ts";
 import { PORTS } from "../../../src/ruleset/frontend-kinds.ts";
 import { MOST_STICKY_ENDPOINTS } from "../../../src/ruleset/list-ids.ts";
-import { excessOf, renderServicePort } from "../../../src/ruleset/service-port-rules.ts";
+import { limitExceededBy, renderServicePort } from "../../../src/ruleset/service-port-rules.ts";
 import { listIdentity } from "../../../src/ruleset/source-ranges.ts";
 import {
   type ContextOptions,
@@ -165,11 +165,11 @@ describe("the lists of a service port", () => {
       (_, i) => `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`,
     );
     const sticky = { affinitySeconds: 60 };
-    expect(excessOf(render(sticky, many))).toBe(
+    expect(limitExceededBy(render(sticky, many))).toBe(
       "a Service with session affinity can have 16380 endpoints, and this one has 16381",
     );
-    expect(excessOf(render(sticky, many.slice(1)))).toBeUndefined();
-    expect(excessOf(render({}, many))).toBeUndefined();
+    expect(limitExceededBy(render(sticky, many.slice(1)))).toBeUndefined();
+    expect(limitExceededBy(render({}, many))).toBeUndefined();
   });
 });
 

@@ -4,6 +4,7 @@ import { rules } from "../../../src/features/passive-health-checks/rules.ts";
 import { RANGES } from "../../../src/features/port-ranges/rules.ts";
 import type { Service } from "../../../src/model/service.ts";
 import { servicePortsOf } from "../../../src/model/service-port.ts";
+import { adoptNumbers } from "../../../src/ruleset/adopt-numbers.ts";
 import { parseId } from "../../../src/ruleset/list-ids.ts";
 import type { OwnBudget } from "../../../src/ruleset/node-context.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
@@ -226,6 +227,6 @@ describe("more service ports with session affinity than there are ids", () => {
     for (const each of objects.services) cache.putService(each);
     for (const each of objects.slices) cache.putSlice(each);
     update();
-    expect(renderAll(objects, context).state.adopt(renderer.state.ruleset)).toEqual([]);
+    expect(adoptNumbers(renderAll(objects, context).state, renderer.state.ruleset)).toEqual([]);
   });
 });

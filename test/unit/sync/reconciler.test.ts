@@ -4,6 +4,7 @@ import type { ObjectCache } from "../../../src/model/object-cache.ts";
 import type { Transaction } from "../../../src/nft/ast/json.ts";
 import { diffRuleset, onlyElements } from "../../../src/nft/delta.ts";
 import { removalTransaction } from "../../../src/nft/transaction.ts";
+import { adoptNumbers } from "../../../src/ruleset/adopt-numbers.ts";
 import { CHUNK_SIZE } from "../../../src/ruleset/apply-plan.ts";
 import { MOST_STICKY_ENDPOINTS } from "../../../src/ruleset/list-ids.ts";
 import type { NodeContext } from "../../../src/ruleset/node-context.ts";
@@ -33,7 +34,7 @@ function missing({ fake, cache }: { fake: FakeNft; cache: ObjectCache }, nodeCon
     services: cache.serviceNames().flatMap((name) => cache.service(name) ?? []),
     slices: cache.serviceNames().flatMap((name) => cache.slices(name)),
   };
-  return renderAll(objects, nodeContext).state.adopt(fake.kernel.ruleset);
+  return adoptNumbers(renderAll(objects, nodeContext).state, fake.kernel.ruleset);
 }
 
 const summary = ({ kind, reason, refused, rendered }: SyncOutcome) => ({

@@ -135,7 +135,7 @@ describe("AffinityPoller", () => {
     expect(watch.entries).toEqual({});
     remember(idOf(0), 3);
     remember(idOf(1) + 1, 2);
-    await watch.look();
+    await watch.poll();
     expect([watch.entries, told, map.size]).toEqual([{ ip: 5 }, [], 5]);
   });
 
@@ -145,7 +145,7 @@ describe("AffinityPoller", () => {
     limited.push(`${gone} . 5 . 10.9.0.1`, `${idOf(1)} . 5 . 10.9.0.1`);
     cache.deleteService(service({ name: "shop/attacked" }).name);
     sync();
-    await watch.look();
+    await watch.poll();
     const what = (set: string) => `Clients with limited ${set}`;
     expect(watch.countedClients).toEqual([
       { family: "ip", set: "client-connections", what: what("connections"), size: 65_536, entries: 2 },
@@ -153,7 +153,7 @@ describe("AffinityPoller", () => {
     ]);
     expect([...(state.families.ip?.ids.held ?? [])]).toEqual([gone]);
     limited.shift();
-    await watch.look();
+    await watch.poll();
     expect(state.families.ip?.ids.held.size).toBe(0);
   });
 
@@ -170,7 +170,7 @@ describe("AffinityPoller", () => {
     sync();
     expect([...(state.families.ip?.ids.held ?? [])]).toEqual([gone]);
     expect(idOf(2)).not.toBe(gone);
-    await watch.look();
+    await watch.poll();
     expect([told, countOf(map, neighbour), map.size]).toEqual([["5 gone"], 4, 4]);
     expect(state.families.ip?.ids.held.size).toBe(0);
     cache.putService(service({ name: "shop/newer", clusterIPs: ["10.96.0.13"], affinitySeconds: 60 }));
@@ -189,7 +189,7 @@ describe("AffinityPoller", () => {
       sync();
       expect(idOf(2)).toBe(next);
     });
-    await watch.look();
+    await watch.poll();
     expect([countOf(map, next), told]).toEqual([3, []]);
   });
 
@@ -197,7 +197,7 @@ describe("AffinityPoller", () => {
     const { watch, remember, idOf, told, map, logger } = watching();
     remember(idOf(0), 85);
     remember(idOf(1), 8);
-    await watch.look();
+    await watch.poll();
     expect([countOf(map, idOf(0)), countOf(map, idOf(1))]).toEqual([72, 8]);
     expect(told).toEqual(["13 crowded", "shop/attacked/tcp"]);
     expect(watch.entries).toEqual({ ip: 93 });
@@ -211,7 +211,7 @@ describe("AffinityPoller", () => {
     const { watch, remember, idOf, map, setGiven, lists } = watching();
     remember(idOf(1) + 0x4000, 3);
     setGiven(undefined);
-    await watch.look();
+    await watch.poll();
     expect([map.size, lists()]).toEqual([3, 0]);
   });
 
@@ -219,9 +219,9 @@ describe("AffinityPoller", () => {
     const { watch, cache, sync, lists } = watching();
     for (const name of SERVICES) cache.deleteService(service({ name }).name);
     sync();
-    await watch.look();
+    await watch.poll();
     expect(lists()).toBe(1);
-    await watch.look();
+    await watch.poll();
     expect(lists()).toBe(1);
   });
 
@@ -234,7 +234,7 @@ describe("AffinityPoller", () => {
     watch.start();
     await expect.poll(() => watch.entries.ip).toBe(3);
     expect([told, map.size, state.families.ip?.ids.held.size]).toEqual([[], 3, 1]);
-    await watch.look();
+    await watch.poll();
     expect([told, map.size, state.families.ip?.ids.held.size]).toEqual([["3 gone"], 0, 0]);
     watch.stop();
   });
@@ -242,11 +242,11 @@ describe("AffinityPoller", () => {
   test("warns once of a map that cannot be listed, and keeps the last count", async () => {
     const { watch, remember, idOf, logger, cache, sync, faults } = watching();
     remember(idOf(0), 3);
-    await watch.look();
+    await watch.poll();
     cache.deleteService(service({ name: "shop/attacked" }).name);
     sync();
     faults.push(() => new Error("no memory"));
-    await watch.look();
+    await watch.poll();
     expect(logger.lines.at(-1)).toMatchObject({ level: "warn", fields: { error: "no memory" } });
     expect(watch.entries).toEqual({ ip: 3 });
   });

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { asApiFailure } from "../../../../src/kube/client/api-failure.ts";
-import { HttpApiClient, readText } from "../../../../src/kube/client/client.ts";
+import { HttpApiClient, readBody } from "../../../../src/kube/client/client.ts";
 import { loadConnection } from "../../../../src/kube/client/load-connection.ts";
 import { type Authority, makeAuthority } from "../../../support/stub-api/certificates.ts";
 import { StubApi } from "../../../support/stub-api/stub-api.ts";
@@ -52,7 +52,7 @@ async function ask(
   });
   const signal = new AbortController().signal;
   const answer = await client.request({ method: "GET", path: "/api/v1/services", signal });
-  await readText(answer.body);
+  await readBody(answer.body);
   return answer.status;
 }
 
@@ -106,7 +106,7 @@ describe("a kubeconfig's proxy-url", () => {
     proxy = await startHttpProxy(api.port);
     await ask({ master: "http://api.example", env: { HTTP_PROXY: `http://127.0.0.1:${proxy.port}` } });
     const again = { method: "GET", path: "/api/v1/services", signal: new AbortController().signal } as const;
-    await readText((await (client as HttpApiClient).request(again)).body);
+    await readBody((await (client as HttpApiClient).request(again)).body);
     expect(proxy.asked).toHaveLength(1);
   });
 

@@ -63,7 +63,7 @@ export function mapHandover(deltas: readonly TableDelta[]): {
         maps.map(({ spec, added, intervals }) => ({
           spec: secondMap(spec),
           deleted: [],
-          added: intervals?.anew === undefined ? added : elementsOf(intervals.anew),
+          added: intervals?.replacement === undefined ? added : elementsOf(intervals.replacement),
         })),
       ),
       objects,
@@ -78,7 +78,7 @@ export function mapHandover(deltas: readonly TableDelta[]): {
 
 /** Whether packets could miss intervals while a change takes effect. */
 function isReplaced({ added, intervals }: ElementsDelta, delta: TableDelta): boolean {
-  if (intervals === undefined || (intervals.anew === undefined && added.length === 0)) return false;
+  if (intervals === undefined || (intervals.replacement === undefined && added.length === 0)) return false;
   return !writtenChains(delta).some(({ name }) => intervals.users.some((user) => user.name === name));
 }
 

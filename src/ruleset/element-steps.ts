@@ -1,0 +1,114 @@
+import { type ElementsDelta, hasIntervalKeys, onlyElements, partOf, type TableDelta } from "../nft/delta.ts";
+import type { FrontendKind } from "./frontend-kinds.ts";
+import { parseId } from "./list-ids.ts";
+import type { Step } from "./plan-step.ts";
+import { AFFINITY_IDS, LISTS } from "./sets.ts";
+
+/**
+ * Steps for elements, each of which leaves a consistent state: first additions, with entries last; then new
+ * values; then deletions, with entries first.
+ */
+export function elementSteps(deltas: readonly TableDelta[], kinds: readonly FrontendKind[]): Step[] {
+  const isVerdict = ({ spec }: ElementsDelta) => spec.value === "verdict";
+  // Verdicts are added last and deleted first: they lead packets to the chains that look into the other sets,
+  // such as source ranges.
+  const parts = deltas
+    .flatMap((delta) =>
+      delta.elements.flatMap((elements) =>
+        hasIntervalKeys(elements.spec) ? [] : [{ delta, ...divided(elements) }],
+      ),
+    )
+    .sort((a, b) => Number(isVerdict(a.added)) - Number(isVerdict(b.added)));
+  const intervals = deltas.map((delta) =>
+    onlyElements(
+      delta,
+      delta.elements.filter(({ spec }) => hasIntervalKeys(spec)),
+    ),
+  );
+  // The sets that packets look up first. A port gets its own list before it leaves the interval around it.
+  const explicit = kinds.flatMap((kind) => (kind.kind === "interval" ? kind.explicitPorts : []));
+  const entries = [LISTS, ...explicit].flatMap((set) => parts.filter(({ added }) => added.spec.name === set));
+  const others = parts.filter((part) => !entries.includes(part));
+  const isLimited = ({ added }: (typeof parts)[number]) => added.spec.size !== undefined;
+  const step = (name: Step["name"], of: typeof parts, change: keyof DividedElements): Step => ({
+    name,
+    deltas: of.map((part) => onlyElements(part.delta, [part[change]])),
+    divided: "in order",
+  });
+  const isNeeded = neededByIntervals(
+    intervals.flatMap(({ elements }) => elements.filter(({ spec }) => isIntervalMap(spec.name, kinds))),
+  );
+  const values = (name: Step["name"], areNeeded: boolean): Step => ({
+    name,
+    deltas: parts.map(({ delta, replaced }) =>
+      onlyElements(
+        delta,
+        partOf(replaced, (key) => isNeeded(replaced, key) === areNeeded),
+      ),
+    ),
+    divided: "in order",
+  });
+  return [
+    step("room in limited sets", others.filter(isLimited), "deleted"),
+    step("new elements", others, "added"),
+    step("new entries", entries, "added"),
+    values("other values", false),
+    { name: "intervals", deltas: intervals },
+    values("values kept for intervals", true),
+    step("removed entries", entries.toReversed(), "deleted"),
+    step("removed elements", others.filter((part) => !isLimited(part)).toReversed(), "deleted"),
+  ];
+}
+
+/**
+ * Returns a function that tells whether intervals need the earlier value of an element until they have moved.
+ * The numbers of sticky endpoints lead connections of ports and of intervals to the same ids, but the new ids
+ * of a service port without intervals lead those of intervals nowhere.
+ * @param lists the changes of maps that lead from intervals to lists
+ */
+function neededByIntervals(lists: readonly ElementsDelta[]): (of: ElementsDelta, key: string) => boolean {
+  const idOf = (text: string) => parseId(Number.parseInt(text, 10))?.servicePort;
+  const areMoved = lists.some(({ deleted }) => deleted.length > 0);
+  const gaining = new Set(lists.flatMap(({ added }) => added.map(({ value }) => idOf(value))));
+  return ({ spec }, key) => areMoved && spec.name === AFFINITY_IDS && !gaining.has(idOf(key));
+}
+
+/** The elements of one set that are added, get another value, and are deleted. */
+interface DividedElements {
+  readonly added: ElementsDelta;
+  readonly replaced: ElementsDelta;
+  readonly deleted: ElementsDelta;
+}
+
+function divided({ spec, deleted, added }: ElementsDelta): DividedElements {
+  const gone = new Map(added.length === 0 ? [] : deleted.map((element) => [element.key, element]));
+  const replaced = gone.size === 0 ? [] : added.filter(({ key }) => gone.has(key));
+  const stays = new Set(replaced.map(({ key }) => key));
+  return {
+    added: { spec, deleted: [], added: gone.size === 0 ? added : added.filter(({ key }) => !gone.has(key)) },
+    // In the same order, as both may be split.
+    replaced: { spec, deleted: replaced.flatMap(({ key }) => gone.get(key) ?? []), added: replaced },
+    deleted: {
+      spec,
+      deleted: stays.size === 0 ? deleted : deleted.filter(({ key }) => !stays.has(key)),
+      added: [],
+    },
+  };
+}
+
+/**
+ * Whether frontends get other lists, as when a Service becomes sticky: packets in flight still need the old
+ * lists.
+ */
+export function leadsElsewhere({ elements }: TableDelta, kinds: readonly FrontendKind[]): boolean {
+  return elements.some(({ spec, deleted, added }) => {
+    if (isIntervalMap(spec.name, kinds)) return deleted.length > 0 && added.length > 0;
+    const gone = new Set(spec.name === LISTS ? deleted.map(({ key }) => key) : []);
+    return added.some(({ key }) => gone.has(key));
+  });
+}
+
+/** Whether a map leads from intervals to lists. */
+function isIntervalMap(name: string, kinds: readonly FrontendKind[]): boolean {
+  return kinds.some(({ kind, lists }) => kind === "interval" && lists === name);
+}
