@@ -66,6 +66,13 @@ test("the krew plugin runs fleet here, with the archive's own program", async ()
   expect(await run("fleet", "--help")).toEqual({ exitCode: 0, stdout: "fleet,--help", stderr: "" });
 });
 
+test("the krew plugin runs support-bundle --cluster here, whose requests a pod may not make", async () => {
+  expect((await run("support-bundle", "all.tgz", "--cluster")).stdout).toBe(
+    "support-bundle,all.tgz,--cluster",
+  );
+  expect((await run("support-bundle", "-")).stdout).toContain("exec|pod/nft-proxy-a|--|");
+});
+
 test("the krew plugin runs explain in the pod of the node that --node names, with its other arguments unchanged", async () => {
   const program = "-n|kube-system|exec|pod/nft-proxy-b|--|node|/usr/local/lib/nft-proxy/nft-proxy.mjs";
   expect(await run("explain", "--node", "node-2", "shop/cart", "--from-ip", "a b")).toEqual({
