@@ -50,7 +50,7 @@ const API_REMEDIES: Partial<Record<SourceErrorKind, string>> = {
   timeout: CHECK_NETWORK,
   unauthorized:
     "check the daemon's token or kubeconfig: the API server does not accept it; a wrong clock of the node has the same effect",
-  forbidden: "let the daemon's ServiceAccount get, list and watch them: see the ClusterRole of deploy/base",
+  forbidden: "let the daemon's ServiceAccount list and watch them: see the ClusterRole of deploy/base",
 };
 
 /** Access to a cluster. */

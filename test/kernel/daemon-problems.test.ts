@@ -97,6 +97,11 @@ describe("the cause is found with one command", () => {
     expect(await reloaded()).toBe(0);
     expect((await lab.get(10249, "/")).body).toContain("the changed configuration cannot be used");
 
+    await writeFile(file, config("oomScoreAdj: 5000\n"));
+    await expect
+      .poll(async () => (await problem("configuration")).found)
+      .toContain("a value is invalid; oomScoreAdj: ");
+
     await writeFile(file, config("oomScoreAdj: -100\n"));
     expect((await problem("restart")).found).toContain("oomScoreAdj");
     await expectNoProblem("configuration");
@@ -118,7 +123,7 @@ describe("the cause is found with one command", () => {
     expect(finding).toMatchObject({
       level: "fault",
       found: expect.stringMatching(/cannot follow services: HTTP 403/),
-      action: expect.stringContaining("ClusterRole"),
+      action: expect.stringContaining("ServiceAccount list and watch them: see the ClusterRole"),
     });
     expect(JSON.stringify(await doctor())).not.toContain("--dry-run");
     expect(daemon.said("cannot follow the API server; none are known yet")).not.toEqual([]);

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { evidenceOf, messageOf } from "../../base/errors.ts";
+import { AppError, evidenceOf, messageOf } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
 import { printConfiguration } from "../../config/configuration-file.ts";
@@ -203,6 +203,12 @@ function readChange(
       { error: messageOf(error), ...evidenceOf(error) },
       "the changed configuration cannot be used: keeping the current one",
     );
-    return { problem: messageOf(error), needRestart: [] };
+    return { problem: withFields(error), needRestart: [] };
   }
+}
+
+/** The message of an error of the configuration, with the fields that are invalid. */
+function withFields(error: unknown): string {
+  const fields = error instanceof AppError ? Object.entries(error.evidence) : [];
+  return [messageOf(error), ...fields.map(([field, reason]) => `${field}: ${reason}`)].join("; ");
 }
