@@ -25,10 +25,10 @@ function yamlBlocks(text: string): Block[] {
   );
 }
 
-/** Builds a kustomization that stands beside a copy of this repository. */
+/** Builds a kustomization that stands beside a copy of this repository, or in a folder beside it. */
 function buildBlock(block: Block, resources = block.resources): Manifest[] {
   const local = (paths: unknown) =>
-    ((paths ?? []) as string[]).map((path) => path.replace("nft-proxy/deploy/", "../"));
+    ((paths ?? []) as string[]).map((path) => path.replace(/^(\.\.\/)?nft-proxy\/deploy\//, "../"));
   return buildOwn({ ...block, resources: local(resources), components: local(block.components) });
 }
 
@@ -53,7 +53,8 @@ test("the pages with steps have a kustomization for each", () => {
   expect(KUSTOMIZATIONS.map(([name, { resources }]) => [name, resources])).toEqual([
     ["clouds.md", ["nft-proxy/deploy/base"]],
     ["migration.md", ["nft-proxy/deploy/overlays/kubeadm"]],
-    ["migration.md", ["nft-proxy/deploy/overlays/cleanup"]],
+    // In a folder of its own, for `kubectl apply -k cleanup`.
+    ["migration.md", ["../nft-proxy/deploy/overlays/cleanup"]],
     ["new-clusters.md", ["nft-proxy/deploy/overlays/explicit-control-plane"]],
     ["large-clusters.md", ["nft-proxy/deploy/overlays/kubeadm"]],
   ]);
