@@ -237,7 +237,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     kind: "gauge",
     help: "1 while a resource is followed, 0 while it is not",
     labels: ["resource"],
-    scrape: byResource(({ failure }, labels) => one(failure === "" ? 1 : 0, labels)),
+    scrape: byResource(({ synced, failure }, labels) => one(synced && failure === "" ? 1 : 0, labels)),
   },
   nft_proxy_reflector_relists_total: {
     kind: "counter",

@@ -102,6 +102,7 @@ test("reflector metrics show the state at each scrape", async () => {
   const { errors } = states.services;
   states.services = {
     ...states.services,
+    synced: true,
     lastEventAt: 5500,
     relists: 2,
     objects: 3,
@@ -115,6 +116,8 @@ test("reflector metrics show the state at each scrape", async () => {
   expect(text).toContain(`${prefix}errors_total{resource="services",kind="gone"} 4\n`);
   expect(text).toContain(`${prefix}connected{resource="services"} 1\n`);
   expect(text).toContain(`${prefix}connected{resource="nodes"} 0\n`);
+  // Its first list is not complete.
+  expect(text).toContain(`${prefix}connected{resource="servicecidrs"} 0\n`);
 });
 
 test("requests to the API server are counted and timed as client-go does", async () => {
