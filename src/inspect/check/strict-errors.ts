@@ -1,7 +1,7 @@
 import type { ValidateFunction } from "ajv";
 import { didYouMean, withHint } from "../../base/nearest.ts";
 import { joinPath } from "../../base/schema-error.ts";
-import { SERVICE_ANNOTATIONS, SLICE_ANNOTATIONS } from "../../kube/decode/annotations.ts";
+import { SERVICE_ANNOTATIONS, SLICE_ANNOTATIONS, unknownAnnotations } from "../../kube/decode/annotations.ts";
 import {
   type FieldDiagnostic,
   fieldError,
@@ -29,7 +29,7 @@ interface WrittenService {
 
 /**
  * Returns the errors that the API server would report and that do not matter to a proxy, with unknown fields
- * (as with `kubectl --validate=strict`); and warnings about unknown annotations of nft-proxy. Objects with
+ * (as with `kubectl --validate=strict`); and warnings about annotations that have no effect. Objects with
  * other errors are included. The files must be read thoroughly.
  */
 export function strictErrors({ objects, ignored, invalid }: FilesResult): Diagnostic[] {
@@ -43,14 +43,15 @@ export function strictErrors({ objects, ignored, invalid }: FilesResult): Diagno
     ...ignored.filter(({ object }) => object.startsWith(`${kind} `)),
     ...invalid.filter(({ of }) => of === kind),
   ];
-  const services = [...served, ...others("Service")];
-  const written = services.flatMap(writtenService);
-  const ofKind = (kind: CheckedKind, subjects: readonly Subject[]) =>
-    subjects.flatMap((subject) => objectErrors(kind, subject));
+  const written = [...served, ...others("Service")].flatMap(writtenService);
+  const ofKind = (kind: CheckedKind, decoded: readonly Subject[]) => [
+    ...decoded.flatMap((subject) => objectErrors(kind, subject, true)),
+    ...others(kind).flatMap((subject) => objectErrors(kind, subject, false)),
+  ];
   return [
-    ...ofKind("Service", services),
-    ...ofKind("EndpointSlice", [...slices, ...others("EndpointSlice")]),
-    ...ofKind("ServiceCIDR", [...serviceCIDRs, ...others("ServiceCIDR")]),
+    ...ofKind("Service", served),
+    ...ofKind("EndpointSlice", slices),
+    ...ofKind("ServiceCIDR", serviceCIDRs),
     ...duplicateErrors(written, "duplicate-node-port", nodePortsOf),
     ...duplicateErrors(written, "duplicate-cluster-ip", clusterIPsOf),
   ];
@@ -70,8 +71,8 @@ const COMPILE: Readonly<Record<Exclude<ObjectKind, "Node">, () => ValidateFuncti
 
 type CheckedKind = keyof typeof COMPILE;
 
-function objectErrors(kind: CheckedKind, subject: Subject): Diagnostic[] {
-  const found = [...apiErrors(kind, subject), ...unknownAnnotations(kind, subject)];
+function objectErrors(kind: CheckedKind, subject: Subject, isDecoded: boolean): Diagnostic[] {
+  const found = [...apiErrors(kind, subject), ...annotationWarnings(kind, subject, isDecoded)];
   return found.map((one) => locate(subject, one));
 }
 
@@ -92,37 +93,26 @@ function apiErrors(kind: CheckedKind, subject: Subject | IgnoredObject): readonl
   return [...found, ...ruleErrors(kind, all, isIgnored)];
 }
 
-const PREFIX = "nft-proxy.io/";
-
 /** The annotations of nft-proxy, by the kind that has them. */
-const ANNOTATIONS: Readonly<Record<ObjectKind, readonly string[]>> = {
-  Service: SERVICE_ANNOTATIONS.map(({ annotation }) => annotation.name),
-  EndpointSlice: SLICE_ANNOTATIONS.map(({ annotation }) => annotation.name),
-  Node: [],
-  ServiceCIDR: [],
-};
+const ANNOTATIONS = { Service: SERVICE_ANNOTATIONS, EndpointSlice: SLICE_ANNOTATIONS, ServiceCIDR: [] };
 
-function unknownAnnotations(kind: ObjectKind, subject: Subject): FieldDiagnostic[] {
-  const known = ANNOTATIONS[kind];
-  return Object.keys(annotationsOf(subject)).flatMap((name) => {
-    if (known.includes(name)) return [];
-    const reason = unknownAnnotationReason(kind, name);
-    const path = joinPath("metadata.annotations", name);
-    return reason === undefined ? [] : [fieldWarning("unknown-annotation", path, reason)];
-  });
+/** @param isDecoded whether its decoder has reported those with nft-proxy's prefix */
+function annotationWarnings(kind: CheckedKind, subject: Subject, isDecoded: boolean): FieldDiagnostic[] {
+  const annotations = annotationsOf(subject);
+  const found = [
+    ...(isDecoded ? [] : unknownAnnotations(ANNOTATIONS[kind], annotations)),
+    ...Object.keys(annotations).flatMap(unknownExclusion),
+  ];
+  return found.map(({ annotation, reason }) =>
+    fieldWarning("unknown-annotation", joinPath("metadata.annotations", annotation), reason),
+  );
 }
 
-function unknownAnnotationReason(kind: ObjectKind, name: string): string | undefined {
-  if (name.startsWith(EXCLUDING)) {
-    const code = name.slice(EXCLUDING.length);
-    if (DIAGNOSTIC_CODES.some((known) => known === code)) return undefined;
-    return withHint("names no diagnostic", didYouMean(code, DIAGNOSTIC_CODES));
-  }
-  if (!name.startsWith(PREFIX)) return undefined;
-  const owner = Object.entries(ANNOTATIONS).find(([, names]) => names.includes(name));
-  if (owner !== undefined) return `has no effect: it is an annotation of ${owner[0]}s`;
-  const known = ANNOTATIONS[kind].map((one) => one.slice(PREFIX.length));
-  return withHint("is not an annotation of nft-proxy", didYouMean(name.slice(PREFIX.length), known));
+function unknownExclusion(annotation: string): { readonly annotation: string; readonly reason: string }[] {
+  if (!annotation.startsWith(EXCLUDING)) return [];
+  const code = annotation.slice(EXCLUDING.length);
+  if (DIAGNOSTIC_CODES.some((known) => known === code)) return [];
+  return [{ annotation, reason: withHint("names no diagnostic", didYouMean(code, DIAGNOSTIC_CODES)) }];
 }
 
 /** A value that the API server gives to one Service only. */

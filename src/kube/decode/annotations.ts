@@ -1,3 +1,4 @@
+import { nearest } from "../../base/nearest.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import { FEATURES } from "../../features/registry.ts";
 import type { AnnotatedObject, ObjectAnnotation, ServiceAnnotation } from "../../features/seam/feature.ts";
@@ -26,6 +27,15 @@ export const SLICE_ANNOTATIONS: readonly Owned<ObjectAnnotation>[] = FEATURES.fl
 );
 
 const IGNORED = "it is ignored";
+
+const PREFIX = "nft-proxy.io/";
+
+/** The reason of the Event about an annotation that does not exist. */
+const UNKNOWN = "UnknownAnnotation";
+
+/** Maximum number of unknown annotations of an object that are reported: it may have thousands. */
+const MOST_UNKNOWN = 3;
+
 const NO_PORTS: Pick<AnnotatedObject, "ports" | "invalidPorts"> = { ports: [], invalidPorts: [] };
 
 /**
@@ -65,5 +75,43 @@ export function annotatedFields(
       ignoredAnnotations.push({ annotation, event, reason, consequence });
     } else features = { ...features, [feature]: { ...(features?.[feature] ?? {}), ...parsed.value } };
   }
+  for (const { annotation, reason } of unknownAnnotations(all, annotations)) {
+    diagnostics.push(
+      fieldWarning("unknown-annotation", joinPath("metadata.annotations", annotation), reason),
+    );
+    ignoredAnnotations.push({ annotation, event: UNKNOWN, reason, consequence: IGNORED });
+  }
   return { ...(features && { features }), ...(ignoredAnnotations.length > 0 && { ignoredAnnotations }) };
+}
+
+/**
+ * Finds the first annotations of an object that have nft-proxy's prefix, and that objects of its kind do not
+ * have: mistyped ones, and those of another kind.
+ * @param all as in {@link annotatedFields}
+ * @returns each with the reason, the predicate of a sentence
+ */
+export function unknownAnnotations(
+  all: readonly Owned<ObjectAnnotation>[],
+  annotations: object,
+): { readonly annotation: string; readonly reason: string }[] {
+  const known = new Set(all.map(({ annotation }) => annotation.name));
+  // A name of Kubernetes has at most 63 characters after its prefix.
+  const unknown = Object.keys(annotations).filter(
+    (name) => /^nft-proxy\.io\/[\w.-]{1,63}$/.test(name) && !known.has(name),
+  );
+  return unknown
+    .sort()
+    .slice(0, MOST_UNKNOWN)
+    .map((annotation) => ({ annotation, reason: unknownReason(annotation, known) }));
+}
+
+function unknownReason(name: string, known: ReadonlySet<string>): string {
+  const isOf = ({ annotation }: Owned<ObjectAnnotation>) => annotation.name === name;
+  if (SERVICE_ANNOTATIONS.some(isOf)) return "has no effect: it is an annotation of Services";
+  if (SLICE_ANNOTATIONS.some(isOf)) return "has no effect: it is an annotation of EndpointSlices";
+  const near = nearest(
+    name.slice(PREFIX.length),
+    [...known].map((one) => one.slice(PREFIX.length)),
+  );
+  return `is not an annotation of nft-proxy${near === undefined ? "" : ` (did you mean ${near}?)`}`;
 }

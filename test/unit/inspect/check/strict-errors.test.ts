@@ -84,24 +84,26 @@ endpoints: [{addresses: [10.0.0.1], condition: {ready: true}}]`;
   });
 });
 
-describe("an unknown annotation", () => {
+describe("an annotation", () => {
   test.each([
-    ["nft-proxy.io/schedular", "is not an annotation of nft-proxy: did you mean scheduler?"],
-    ["nft-proxy.io/weather", "is not an annotation of nft-proxy"],
-    ["nft-proxy.io/weight", "has no effect: it is an annotation of EndpointSlices"],
     ["ignore-check.nft-proxy.io/duplicate-prt", "names no diagnostic: did you mean duplicate-port?"],
     ["ignore-check.nft-proxy.io/no-endpoints", undefined],
-    ["nft-proxy.io/scheduler", undefined],
-    ["nft-proxy.io/on-endpoint-removed", undefined],
-    ["nft-proxy.io/drain-timeout", undefined],
-    ["example.org/schedular", undefined],
-  ])("%s is a warning if nft-proxy could have meant it", async (name, reason) => {
+    ["nft-proxy.io/schedular", undefined],
+  ])("%s is a warning if it excludes a diagnostic that does not exist", async (name, reason) => {
     const text = service(PORT).replace("namespace: shop", `annotations: {${name}: random}`);
     const found = strictErrors(await read(text));
     expect(found.map(({ code, severity, line, reason: why }) => [code, severity, line, why])).toEqual(
       reason === undefined ? [] : [["unknown-annotation", "warning", 3, reason]],
     );
   });
+});
+
+test("a misspelt annotation of a Service that is not served is a warning", async () => {
+  const text = service(PORT).replace("namespace: shop", "annotations: {nft-proxy.io/schedular: random}");
+  const headless = text.replace("spec:", "spec:\n  clusterIP: None");
+  expect(strictErrors(await read(headless)).map(({ code, reason }) => [code, reason])).toEqual([
+    ["unknown-annotation", "is not an annotation of nft-proxy (did you mean scheduler?)"],
+  ]);
 });
 
 describe("strict checks report what the API server would refuse, though a proxy could serve it:", () => {

@@ -76,6 +76,27 @@ test("an invalid annotation is ignored with a warning at its path", () => {
   });
 });
 
+test.each([
+  ["schedular", "is not an annotation of nft-proxy (did you mean scheduler?)"],
+  ["weather", "is not an annotation of nft-proxy"],
+  ["weight", "has no effect: it is an annotation of EndpointSlices"],
+])("an unknown annotation %s has no effect, and says so", (name, reason) => {
+  expect(decoded({ [name]: "x" })).toEqual({
+    fields: {},
+    invalid: [`nft-proxy.io/${name} ${reason}: it is ignored`],
+    reasons: [reason],
+    paths: [`metadata.annotations["nft-proxy.io/${name}"]`],
+  });
+});
+
+test("of thousands of unknown annotations, the first three are reported, and no impossible name", () => {
+  const names = Array.from({ length: 5000 }, (_, index) => `x-${10_000 + index}`);
+  const given = Object.fromEntries([...names, "a\u001b[2J", "b".repeat(64)].map((name) => [name, "x"]));
+  expect(decoded(given).paths).toEqual(
+    [10_000, 10_001, 10_002].map((number) => `metadata.annotations["nft-proxy.io/x-${number}"]`),
+  );
+});
+
 test("ranges are given to their port", () => {
   const ranges = [{ first: 8000, last: 8009 }];
   expect(decoded({ "port-ranges": "web=8000-8009" }).fields).toEqual({
