@@ -37,6 +37,19 @@ describe("config", () => {
     for (const line of stderr.split("\n")) expect(line).toMatch(/^$|^warning: /);
   });
 
+  test("--validate --strict refuses a misspelt field, which kube-proxy would ignore", async () => {
+    const lines =
+      "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nclusterCDIR: 10.0.0.0/8\n";
+    const path = await file(lines);
+    const lenient = await nftProxy(["config", `--validate=${path}`]);
+    expect([lenient.exitCode, lenient.stdout]).toEqual([0, `${path}: valid, 1 warning`]);
+    const strict = await nftProxy(["config", `--validate=${path}`, "--strict"]);
+    expect([strict.exitCode, strict.stdout]).toEqual([1, `${path}: not valid with --strict, 1 warning`]);
+    expect(strict.stderr).toContain("clusterCDIR");
+    const valid = await nftProxy(["config", `--validate=${fixture("defaults.yaml")}`, "--strict"]);
+    expect(valid.exitCode).toBe(valid.stderr === "" ? 0 : 1);
+  });
+
   test("--validate reports errors with exit code 2", async () => {
     const lines =
       "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nconntrack: { min: -1 }\n";

@@ -7,11 +7,11 @@ import { type CommandResult, EXIT } from "../output.ts";
 
 /**
  * `config`: prints the effective configuration as a KubeProxyConfiguration, or with `--defaults` the default
- * one. `--validate FILE` checks a file and lists its ignored fields.
+ * one. `--validate FILE` checks a file and lists its ignored and unknown fields.
  */
 export async function run(argv: Argv): Promise<CommandResult> {
   const file = textArgument(argv, "validate");
-  if (file !== undefined) return validated(file);
+  if (file !== undefined) return validated(file, isSet(argv, "strict"));
   if (isSet(argv, "defaults"))
     return { exitCode: EXIT.ok, output: printConfiguration(resolveOptions().options) };
   const { options, notices, daemon, deniedSocket } = await optionsBesideDaemon(argv);
@@ -30,11 +30,14 @@ export async function run(argv: Argv): Promise<CommandResult> {
   };
 }
 
-function validated(file: string): CommandResult {
+/** @param isStrict whether warnings make it invalid: kube-proxy's lenient reading accepts misspelt fields */
+function validated(file: string, isStrict: boolean): CommandResult {
   const { warnings } = resolveOptions({ configText: readConfigFile(file), configName: file });
+  const isValid = !isStrict || warnings.length === 0;
+  const found = warnings.length === 0 ? "" : `, ${counted(warnings.length, "warning")}`;
   return {
-    exitCode: EXIT.ok,
-    output: `${file}: valid${warnings.length === 0 ? "" : `, ${counted(warnings.length, "warning")}`}\n`,
+    exitCode: isValid ? EXIT.ok : EXIT.found,
+    output: `${file}: ${isValid ? "valid" : "not valid with --strict"}${found}\n`,
     notices: warningNotices(warnings),
   };
 }

@@ -164,7 +164,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: "config",
     summary: "Print the effective configuration, or validate a file",
-    flags: ["defaults", "validate"],
+    flags: ["defaults", "validate", "strict"],
     common: ASKING,
     load: async () => await import("../commands/config.ts"),
   },
