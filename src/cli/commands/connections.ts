@@ -2,8 +2,8 @@ import { ageText } from "../../base/duration.ts";
 import { badArgument } from "../../base/errors.ts";
 import { FAMILY_NAMES } from "../../base/family.ts";
 import { counted, quoted, socketText } from "../../base/text.ts";
+import { ConnectionAttribution } from "../../conntrack/connection-attribution.ts";
 import {
-  ConnectionAttribution,
   ConnectionCounter,
   type ConnectionCounts,
   type EndpointConnections,

@@ -1,14 +1,16 @@
 import type { Family } from "../../base/family.ts";
 import { sortedEntries } from "../../base/first-sorted.ts";
 import { addToCount, groupBy } from "../../base/group-by.ts";
+import type {
+  AttributedConnection,
+  ConnectionAttribution,
+  EndpointCondition,
+} from "../../conntrack/connection-attribution.ts";
 import type { Flow, FlowEnd } from "../../kernel/conntrack.ts";
-import { type Endpoint, SlicesByPort } from "../../model/endpoint.ts";
-import type { Protocol, ServiceName, ServicePortKey } from "../../model/ids.ts";
-import { compareAddresses, familyOf } from "../../model/ip.ts";
-import type { ObjectCache } from "../../model/object-cache.ts";
+import type { Endpoint } from "../../model/endpoint.ts";
+import type { Protocol, ServiceName } from "../../model/ids.ts";
+import { compareAddresses } from "../../model/ip.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import { joinParts } from "../../nft/elements.ts";
-import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { type ConntrackTimeouts, idleness } from "./idleness.ts";
 
 /**
@@ -230,63 +232,4 @@ export interface ConnectionCounts {
   readonly services: readonly ServicePortConnections[];
   /** Translated connections to no frontend of a Service: those of other software, or of a deleted Service. */
   readonly unmanaged: number;
-}
-
-/** The state of an endpoint; `vanished` if no EndpointSlice of its Service has it any more. */
-export type EndpointCondition = "ready" | "not-ready" | "terminating" | "vanished";
-
-/** The Service port of a connection, and its endpoint if it still exists. */
-export interface AttributedConnection {
-  readonly port: ServicePort;
-  readonly endpoint: Endpoint | undefined;
-  readonly condition: EndpointCondition;
-}
-
-/** Finds the Service port and endpoint of connections from the objects. */
-export class ConnectionAttribution {
-  readonly #state: RulesetState;
-  readonly #cache: ObjectCache;
-  readonly #nodeAddresses: ReadonlySet<string>;
-  readonly #slices = new Map<ServiceName, SlicesByPort>();
-  readonly #endpoints = new Map<ServicePortKey, ReadonlyMap<string, Endpoint>>();
-
-  /** @param nodeAddresses the addresses of this host: only these can serve NodePorts */
-  constructor(state: RulesetState, cache: ObjectCache, nodeAddresses: ReadonlySet<string>) {
-    this.#state = state;
-    this.#cache = cache;
-    this.#nodeAddresses = nodeAddresses;
-  }
-
-  /** The Service port and endpoint of a connection; undefined if no Service has its destination. */
-  of({ protocol, destination, replySource }: Flow): AttributedConnection | undefined {
-    const { address } = destination;
-    const state = this.#state.families[familyOf(address)];
-    const port = state?.frontendAt(
-      address,
-      protocol,
-      destination.port,
-      this.#nodeAddresses.has(address),
-    )?.port;
-    if (port === undefined) return undefined;
-    const endpoint = this.#endpointsOf(port).get(joinParts(replySource.address, replySource.port));
-    return { port, endpoint, condition: conditionOf(endpoint) };
-  }
-
-  #endpointsOf(port: ServicePort): ReadonlyMap<string, Endpoint> {
-    const known = this.#endpoints.get(port.key);
-    if (known !== undefined) return known;
-    const { name } = port.service;
-    const slices = this.#slices.get(name) ?? new SlicesByPort(this.#cache.slices(name));
-    this.#slices.set(name, slices);
-    const endpoints = slices.endpointsOf(port, this.#cache.node.name);
-    const byTarget = new Map(endpoints.map((endpoint) => [endpoint.target, endpoint]));
-    this.#endpoints.set(port.key, byTarget);
-    return byTarget;
-  }
-}
-
-function conditionOf(endpoint: Endpoint | undefined): EndpointCondition {
-  if (endpoint === undefined) return "vanished";
-  if (endpoint.source.terminating) return "terminating";
-  return endpoint.source.ready ? "ready" : "not-ready";
 }

@@ -4,7 +4,6 @@ import { INTERVALS } from "../../features/frontends.ts";
 import type { SliceEndpoint } from "../../model/endpoint-slice.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { familyOf, isLoopback } from "../../model/ip.ts";
-import type { ObjectCache } from "../../model/object-cache.ts";
 import { addressesOf, type Service } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { joinParts } from "../../nft/elements.ts";
@@ -152,23 +151,3 @@ const ownersOf = oncePerObject(({ cache }: ExplainInput): Owners => {
   }
   return { services, nodePorts, endpoints };
 });
-
-/**
- * The Pods (`namespace/name`) by address, as far as EndpointSlices name them. Pods that are no endpoint of a
- * Service are missing. An address with several Pods, or with endpoints that are no Pods, belongs to a node
- * and is excluded.
- */
-export function podNames(cache: ObjectCache): ReadonlyMap<string, string> {
-  const names = new Map<string, string>();
-  const shared = new Set<string>();
-  for (const service of cache.serviceNames()) {
-    for (const { endpoints } of cache.slices(service)) {
-      for (const { address, pod } of endpoints) {
-        if ((names.get(address) ?? pod) !== pod || pod === "") shared.add(address);
-        names.set(address, pod);
-      }
-    }
-  }
-  for (const address of shared) names.delete(address);
-  return names;
-}

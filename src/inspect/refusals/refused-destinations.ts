@@ -15,13 +15,14 @@ import { systemClock } from "../../kernel/system-clock.ts";
 import type { TableReader } from "../../kernel/table-reader.ts";
 import { namespaceOf, type Protocol, type ServiceName } from "../../model/ids.ts";
 import { compareAddresses } from "../../model/ip.ts";
+import { podNames } from "../../model/pod-names.ts";
 import { AllowedClients, type FeatureRefusal, refusedFrontend } from "../../ruleset/refusal-causes.ts";
 import { askDaemon, type RunningDaemon } from "../../socket/daemon-client.ts";
 import type { Result } from "../connection-result.ts";
 import { explain } from "../explain/explain.ts";
 import type { ExplainInput } from "../explain/explain-input.ts";
 import type { Verdict } from "../explain/explanation.ts";
-import { matchOf, podNames, servicesAt } from "../explain/match.ts";
+import { matchOf, servicesAt } from "../explain/match.ts";
 import { connectionOf } from "../explain/packet.ts";
 import { isNamed, type ServiceArgument } from "../explain/query.ts";
 

@@ -1,8 +1,6 @@
 import { describe, expect, test } from "vitest";
-import {
-  ConnectionAttribution,
-  ConnectionCounter,
-} from "../../../../src/inspect/connections/connection-counter.ts";
+import { ConnectionAttribution } from "../../../../src/conntrack/connection-attribution.ts";
+import { ConnectionCounter } from "../../../../src/inspect/connections/connection-counter.ts";
 import { isNamed } from "../../../../src/inspect/explain/query.ts";
 import type { Flow } from "../../../../src/kernel/conntrack.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
