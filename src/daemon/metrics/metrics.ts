@@ -74,9 +74,10 @@ function readAtScrape(
   collector: Collector,
   samples: () => readonly Sample[] | Promise<readonly Sample[]>,
 ): void {
-  const declared = collector.get.bind(collector);
-  const values = async () => ({ ...(await declared()), values: [...(await samples())] });
-  Object.assign(collector, { get: values });
+  const declared = collector.get();
+  const values = async () => ({ ...(await declared), values: [...(await samples())] });
+  // A histogram's text comes from a method of its own.
+  Object.assign(collector, { get: values, getForPromString: values });
 }
 
 function newCollector(

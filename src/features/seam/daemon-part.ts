@@ -40,7 +40,8 @@ export interface DaemonPart {
 
 /** The declaration of a metric. */
 export interface FeatureMetric {
-  readonly kind: "counter" | "gauge";
+  /** The samples of a histogram are those of {@link HistogramCounts}. */
+  readonly kind: "counter" | "gauge" | "histogram";
   readonly help: string;
   readonly labels?: readonly string[];
   /** Returns all series with their values, at each scrape. */
