@@ -53,6 +53,7 @@ function daemonParts(
     tables,
     files: system.files,
     flows: system.flows,
+    listenToFlows: system.listenToFlows,
     cache,
     state: () => reconciler.state,
     nodeContext: () => nodeContext.current(),

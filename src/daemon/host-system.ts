@@ -1,5 +1,6 @@
 import type { Clock } from "../base/clock.ts";
 import { conntrackTable, type FlowTable } from "../kernel/conntrack.ts";
+import { flowListener, type StartFlowListener } from "../kernel/flow-listener.ts";
 import { conntrackSize, type HostFiles, hostFiles, netNamespace } from "../kernel/host.ts";
 import { containerMemory, type MemoryUsage, programMemory } from "../kernel/memory-usage.ts";
 import { netlinkListener, type StartNetlinkListener } from "../kernel/netlink-listener.ts";
@@ -20,6 +21,7 @@ export interface HostSystem {
   /** @throws AppError HOST if the host cannot be read */
   readonly readHost: () => Promise<HostView>;
   readonly flows: FlowTable;
+  readonly listenToFlows: StartFlowListener;
   readonly conntrack: ConntrackUsage;
   /** The memory of the container and of the programs that the daemon runs. */
   readonly memory: MemoryUsage;
@@ -46,6 +48,7 @@ export const hostSystem: HostSystem = {
   files: hostFiles,
   readHost: () => readHostView(hostFiles),
   flows: conntrackTable(systemClock),
+  listenToFlows: flowListener(systemClock, hostFiles),
   conntrack: {
     entries: () => conntrackSize(hostFiles, "count"),
     capacity: () => conntrackSize(hostFiles, "max"),

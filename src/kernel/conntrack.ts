@@ -4,11 +4,19 @@ import { AppError } from "../base/errors.ts";
 import { FAMILIES } from "../base/family.ts";
 import { familyOf } from "../model/ip.ts";
 import type { Flow } from "../netlink/flow.ts";
-import { expiryRequest, type FlowPlace, flowsRequest, generationRequest } from "../netlink/requests.ts";
+import type { NetlinkMessage } from "../netlink/message.ts";
+import {
+  expiryRequest,
+  type FlowPlace,
+  flowRequest,
+  flowsRequest,
+  generationRequest,
+} from "../netlink/requests.ts";
 import { NetlinkRequests } from "./netlink-requests.ts";
 import { answerReader } from "./netlink-tables.ts";
 
-export { type Flow, type FlowEnd, isTranslated } from "../netlink/flow.ts";
+export { type Flow, type FlowCounts, type FlowEnd, type FlowState, isTranslated } from "../netlink/flow.ts";
+export type { FlowChange } from "../netlink/message.ts";
 export type { FlowPlace } from "../netlink/requests.ts";
 
 /** The kernel's conntrack table. */
@@ -19,6 +27,11 @@ export interface FlowTable {
    * @throws AppError HOST if the table cannot be listed
    */
   list(protocol: Flow["protocol"] | undefined, places: readonly FlowPlace[]): AsyncIterable<Flow>;
+  /**
+   * Reads flows again, any number of them. Those that have ended are missing.
+   * @throws AppError HOST if the kernel refuses it
+   */
+  current(flows: readonly Flow[]): Promise<readonly Flow[]>;
   /**
    * Makes flows expire now, any number of them. One that has already ended is no error.
    * @throws AppError HOST if the kernel refuses it
@@ -44,7 +57,10 @@ const EPERM = 1;
 /** Time after which unused sockets are closed: each is a socat of 5 MB. Milliseconds. */
 const IDLE = 10_000;
 
-/** The flows that are expired by one write to socat: it must read all of their requests at once. */
+/**
+ * The flows that are asked about by one write to socat: it must read all of their requests at once, and the
+ * kernel's default buffer must hold their answers.
+ */
 const FLOWS_AT_ONCE = 100;
 
 /**
@@ -53,9 +69,9 @@ const FLOWS_AT_ONCE = 100;
  * @param socat path or name of the program
  */
 export function conntrackTable(clock: Clock, socat?: string): FlowTable {
-  // Flows are expired while others are being listed.
-  const listing = new NetlinkRequests(clock, socat, undefined, IDLE);
-  const expiring = new NetlinkRequests(clock, socat, undefined, IDLE);
+  // Flows are expired while others are being listed, or read again.
+  const sockets = () => new NetlinkRequests(clock, socat, undefined, IDLE);
+  const [listing, expiring, reading] = [sockets(), sockets(), sockets()];
   return {
     async *list(protocol, places) {
       for (const place of places) {
@@ -69,22 +85,37 @@ export function conntrackTable(clock: Clock, socat?: string): FlowTable {
         }
       }
     },
+    async current(flows) {
+      const found: Flow[] = [];
+      for await (const message of answers(reading, flows, flowRequest))
+        if (message.kind === "flow" && message.flow !== undefined) found.push(message.flow);
+      return found;
+    },
     async expireFlows(flows) {
-      // Unlike the errors of requests, the answer about the generation can only be the last one.
-      const end = generationRequest(endianness());
-      const reader = { ...answerReader(), isLast: ({ kind }: { kind: string }) => kind === "generation" };
-      for (let at = 0; at < flows.length; at += FLOWS_AT_ONCE) {
-        const some = flows.slice(at, at + FLOWS_AT_ONCE);
-        const expiries = some.map((flow) =>
-          expiryRequest(familyOf(flow.destination.address), flow, endianness()),
-        );
-        for await (const messages of expiring.ask(Buffer.concat([...expiries, end]), reader)) {
-          for (const message of messages)
-            if (message.kind === "error" && message.errno !== ENOENT) throw refused(message.errno);
-        }
-      }
+      for await (const _ of answers(expiring, flows, expiryRequest));
     },
   };
+}
+
+/** Sends a request about each flow. Yields the messages of the answers but errors about flows that ended. */
+async function* answers(
+  socket: NetlinkRequests,
+  flows: readonly Flow[],
+  requestOf: typeof flowRequest,
+): AsyncGenerator<NetlinkMessage, void, undefined> {
+  // Unlike the errors of requests, the answer about the generation can only be the last one.
+  const end = generationRequest(endianness());
+  const reader = { ...answerReader(), isLast: ({ kind }: { kind: string }) => kind === "generation" };
+  for (let at = 0; at < flows.length; at += FLOWS_AT_ONCE) {
+    const some = flows.slice(at, at + FLOWS_AT_ONCE);
+    const requests = some.map((flow) => requestOf(familyOf(flow.destination.address), flow, endianness()));
+    for await (const messages of socket.ask(Buffer.concat([...requests, end]), reader)) {
+      for (const message of messages) {
+        if (message.kind !== "error") yield message;
+        else if (message.errno !== ENOENT) throw refused(message.errno);
+      }
+    }
+  }
 }
 
 function refused(errno: number): AppError {

@@ -17,6 +17,9 @@ const PONG_TIMEOUT = 5_000;
  */
 const BUFFER = 32 * 1024 * 1024;
 
+/** Size of a reading after which more messages wait, so that there is no pause. Bytes; 64 KB is the most. */
+const MANY = 32_768;
+
 /** Arguments of {@link NetlinkEvents}. */
 export interface NetlinkEventsParts {
   /** Path or name of the program. */
@@ -28,6 +31,11 @@ export interface NetlinkEventsParts {
   readonly ping: Uint8Array;
   /** Size of the kernel's buffer, bytes. */
   readonly bufferBytes?: number;
+  /**
+   * Pause after a reading of few messages, in which further ones gather, milliseconds; none if absent. For
+   * thousands of notifications a second: a reading of one costs as much as one of hundreds.
+   */
+  readonly pauseMs?: number;
   /**
    * Called with bytes of the kernel's messages in pieces of any size: notifications and answers to `ping`.
    */
@@ -114,6 +122,9 @@ export class NetlinkEvents {
       this.#isReady = true;
       this.#parts.onBytes(chunk);
       this.#settle?.resolve();
+      const { pauseMs, clock } = this.#parts;
+      if (pauseMs !== undefined && chunk.length < MANY)
+        await new Promise<void>((resume) => clock.after(pauseMs, resume));
     }
     return await program.ended;
   }

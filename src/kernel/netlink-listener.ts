@@ -35,7 +35,7 @@ export type StartNetlinkListener = (handlers: NetlinkHandlers) => NetlinkListene
 /** Creates listeners that use socat. @param socat path or name of the program */
 export function netlinkListener(clock: Clock, socat = "socat"): StartNetlinkListener {
   return ({ onMessage, wantsElements, onHostChange, onEnd }) => {
-    const reader = new MessageReader(endianness(), wantsElements);
+    const reader = new MessageReader(endianness(), { elements: wantsElements });
     let waiting: (() => void)[] = [];
     const release = () => {
       const released = waiting;

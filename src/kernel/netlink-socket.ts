@@ -1,3 +1,4 @@
+import { constants, setPriority } from "node:os";
 import { AppError } from "../base/errors.ts";
 import type { ProgramEnd } from "./process.ts";
 import { type OpenProgram, openProgram } from "./running-programs.ts";
@@ -8,23 +9,45 @@ const SOCAT = "socat";
 const NETFILTER = "16:3:12";
 const ROUTE = "16:3:0";
 
-/** What the kernel sends notifications of: commits to nftables, or changes of interfaces and addresses. */
-export type Notifications = "nftables" | "host";
+/**
+ * What the kernel sends notifications of: commits to nftables, changes of interfaces and addresses, or new,
+ * changed and deleted entries of the conntrack table.
+ */
+export type Notifications = "nftables" | "host" | "flows";
 
-/** Bits of NFNLGRP_NFTABLES; of RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR and RTNLGRP_IPV6_IFADDR. */
+/**
+ * Bits of NFNLGRP_NFTABLES; of RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR and RTNLGRP_IPV6_IFADDR; of
+ * NFNLGRP_CONNTRACK_NEW, _UPDATE and _DESTROY.
+ */
 const GROUPS: Readonly<Record<Notifications, number>> = {
   nftables: 1 << (7 - 1),
   host: 1 | (1 << (5 - 1)) | (1 << (9 - 1)),
+  flows: 1 | (1 << (2 - 1)) | (1 << (3 - 1)),
 };
 
 /** SOL_SOCKET and SO_RCVBUFFORCE, which net.core.rmem_max does not limit. Needs CAP_NET_ADMIN on the host. */
 const FORCED_BUFFER = "1:33";
 
 /**
+ * SOL_NETLINK and NETLINK_NO_ENOBUFS: notifications that do not fit into the buffer are dropped and counted,
+ * which is no error of the socket.
+ */
+const DROPPING = "270:5";
+
+/**
  * Maximum number of bytes that socat reads in one call, and therefore of a message. The kernel puts at most
  * 32 KB of a dump into one (netlink_dump in net/netlink/af_netlink.c), and one page of notifications.
  */
 const BLOCK = 65_536;
+
+/** SOL_SOCKET and SO_SNDBUFFORCE, of the socket to which socat prints. */
+const FORCED_OUTPUT = "1:32";
+
+/**
+ * Bytes of printed notifications of flows that may wait to be read. The default has room for 280 of them,
+ * which come within 2 ms; this for 5,000.
+ */
+const OUTPUT = 4 * 1024 * 1024;
 
 /** Options of a netlink socket. */
 export interface SocketOptions {
@@ -44,11 +67,26 @@ export function openSocket(path: string = SOCAT, { notifications, buffer }: Sock
   const options = [
     ...(notifications === undefined ? [] : [`bind=${address(GROUPS[notifications])}`]),
     ...(buffer === undefined ? [] : [bufferOption(buffer)]),
+    ...(notifications === "flows" ? [`setsockopt-int=${DROPPING}:1`] : []),
   ];
   const protocol = notifications === "host" ? ROUTE : NETFILTER;
   const socket = [`SOCKET-DATAGRAM:${protocol}:${address(0)}`, ...options].join(",");
+  const gathers = notifications === "flows";
+  const output = gathers && buffer?.isForced ? `STDIO,setsockopt-int=${FORCED_OUTPUT}:${OUTPUT}` : "STDIO";
   // -d prints warnings; -t 0 ends it without a pause.
-  return openProgram(path, ["-d", "-t", "0", "-b", String(BLOCK), "STDIO", socket]);
+  const args = ["-d", "-t", "0", "-b", String(BLOCK), output, socket];
+  const program = openProgram(path, args, { readsAhead: !gathers });
+  if (gathers) yieldProcessor(program.pid);
+  return program;
+}
+
+/** Lets a process run only when no other wants the processor. */
+function yieldProcessor(pid: number | undefined): void {
+  try {
+    if (pid !== undefined) setPriority(pid, constants.priority.PRIORITY_LOW);
+  } catch {
+    // It has ended.
+  }
 }
 
 function bufferOption({ bytes, isForced }: NonNullable<SocketOptions["buffer"]>): string {

@@ -38,6 +38,10 @@ export interface Flow {
   readonly received: FlowCounts | undefined;
   /** When it began, milliseconds since 1970; undefined unless nf_conntrack_timestamp is on. */
   readonly startedAt: number | undefined;
+  /** When the kernel deleted it: only of deleted ones, as `startedAt`. */
+  readonly stoppedAt: number | undefined;
+  /** Whether the server has answered, and not only by a reset. */
+  readonly isAnswered: boolean;
 }
 
 /** The traffic of a flow in one direction. */
@@ -83,6 +87,7 @@ export const DESTINATION_PORT = 3;
 const COUNTED_PACKETS = 1;
 const COUNTED_BYTES = 2;
 const START = 1;
+const STOP = 2;
 
 // The states of a protocol by number (enum tcp_conntrack and sctp_conntrack of linux/netfilter).
 const TCP_STATES =
@@ -124,7 +129,7 @@ export function readFlow(
   let reply: Tuple | undefined;
   let status = 0;
   let state: string | undefined;
-  let [remaining, zone, startedAt]: (number | undefined)[] = [];
+  let [remaining, zone, startedAt, stoppedAt]: (number | undefined)[] = [];
   let [id, mark] = [0, 0];
   let [sent, received]: (FlowCounts | undefined)[] = [];
   view.each(from, limit, (type, at, end) => {
@@ -138,7 +143,7 @@ export function readFlow(
     else if (type === REPLY_COUNTS) received = readCounts(view, at, end);
     else if (type === ID) id = view.number32(at, end);
     else if (type === FLOW_ZONE) zone = view.number16(at, end);
-    else if (type === TIMES) startedAt = readStart(view, at, end);
+    else if (type === TIMES) [startedAt, stoppedAt] = readTimes(view, at, end);
   });
   if (original === undefined || reply === undefined) throw new MalformedMessage("flow without addresses");
   const protocol = PROTOCOLS_BY_NUMBER.get(original.protocol);
@@ -157,7 +162,23 @@ export function readFlow(
     sent,
     received,
     startedAt,
+    stoppedAt,
+    isAnswered: (status & SEEN_REPLY) !== 0,
   };
+}
+
+/** The state of a flow: see {@link Flow}. */
+export type FlowState = Pick<Flow, "state" | "isAnswered">;
+
+/** Reads only the state of a flow, in a tenth of the time. @throws MalformedMessage */
+export function readFlowState(view: AttributeView, from: number, limit: number): FlowState {
+  let status = 0;
+  let state: string | undefined;
+  view.each(from, limit, (type, at, end) => {
+    if (type === STATUS) status = view.number32(at, end);
+    else if (type === STATE) state = readState(view, at, end);
+  });
+  return { state: state ?? stateOf(status), isAnswered: (status & SEEN_REPLY) !== 0 };
 }
 
 function stateOf(status: number): string {
@@ -216,10 +237,11 @@ function readCounts(view: AttributeView, from: number, limit: number): FlowCount
   return counts;
 }
 
-function readStart(view: AttributeView, from: number, limit: number): number | undefined {
-  let startedAt: number | undefined;
+function readTimes(view: AttributeView, from: number, limit: number): (number | undefined)[] {
+  let [startedAt, stoppedAt]: (number | undefined)[] = [];
   view.each(view.content(from), limit, (type, at, end) => {
     if (type === START) startedAt = view.number64(at, end) / 1e6;
+    else if (type === STOP) stoppedAt = view.number64(at, end) / 1e6;
   });
-  return startedAt;
+  return [startedAt, stoppedAt];
 }

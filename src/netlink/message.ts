@@ -1,6 +1,6 @@
 import type { Family } from "../base/family.ts";
 import { AttributeView, type Endianness, MalformedMessage, padded } from "./attributes.ts";
-import { type Flow, readFlow } from "./flow.ts";
+import { type Flow, type FlowState, readFlow, readFlowState } from "./flow.ts";
 import { type RawElement, readRawElements } from "./raw-element.ts";
 
 /**
@@ -40,7 +40,7 @@ export type NetlinkMessage =
       readonly program: string;
     }
   /** An entry of the conntrack table; undefined for protocols that we do not use. */
-  | { readonly kind: "flow"; readonly flow: Flow | undefined }
+  | { readonly kind: "flow"; readonly change: FlowChange; readonly flow: Flow | undefined }
   /** A change of the host's network interfaces or their addresses. */
   | { readonly kind: "host" }
   /** The end of a dump. */
@@ -49,6 +49,12 @@ export type NetlinkMessage =
   | { readonly kind: "error"; readonly errno: number }
   | { readonly kind: "other" }
   | { readonly kind: "malformed"; readonly reason: string };
+
+/**
+ * What happened to a flow: the kernel created it, which is after its translation; changed it, or only lists
+ * it; deleted it.
+ */
+export type FlowChange = "created" | "changed" | "deleted";
 
 type ObjectKind = "table" | "chain" | "rule" | "set" | "flowtable" | "object";
 type Operation = "new" | "delete";
@@ -64,8 +70,11 @@ const NETFILTER_HEADER = 4;
 const ERROR = 2;
 const DONE = 3;
 const NFTABLES = 10;
-/** IPCTNL_MSG_CT_NEW of NFNL_SUBSYS_CTNETLINK. */
+/** IPCTNL_MSG_CT_NEW and IPCTNL_MSG_CT_DELETE of NFNL_SUBSYS_CTNETLINK. */
 const FLOW = 1 << 8;
+const DELETED_FLOW = FLOW + 2;
+/** NLM_F_CREATE */
+const CREATED = 0x400;
 /** RTM_NEWLINK, RTM_DELLINK, RTM_NEWADDR and RTM_DELADDR of linux/rtnetlink.h. */
 const HOST_TYPES: ReadonlySet<number> = new Set([16, 17, 20, 21]);
 
@@ -117,23 +126,36 @@ const GENERATION_ID = 1;
 const GENERATION_PID = 2;
 const GENERATION_PROGRAM = 3;
 
+/** Which messages need their contents. */
+export interface WantedContents {
+  /**
+   * Whether messages of a commit with this port id need their elements; without them they have none. All if
+   * absent.
+   */
+  readonly elements?: (portId: number) => boolean;
+  /**
+   * Whether a changed or deleted flow in this state matters. One that does not is not read further, and
+   * `other`: a TCP connection has five changes, of which one ends it. All if absent.
+   */
+  readonly flows?: (change: FlowChange, state: FlowState) => boolean;
+}
+
 /**
  * Reads netlink messages from the bytes of a socket, in chunks of any size. Never fails, and keeps at most
  * one message. Reading stops at an impossible length, as the next message cannot be found.
  */
 export class MessageReader {
   readonly #endianness: Endianness;
-  readonly #wantsElements: (portId: number) => boolean;
+  readonly #wanted: WantedContents;
   /** The incomplete last message, at the start of a buffer that grows as needed. */
   #pending = Buffer.alloc(0);
   #length = 0;
   /** Whether an impossible length ended the reading. */
   #isBroken = false;
 
-  /** @param wantsElements whether messages with a port id need their elements; without them they have none */
-  constructor(endianness: Endianness, wantsElements: (portId: number) => boolean = () => true) {
+  constructor(endianness: Endianness, wanted: WantedContents = {}) {
     this.#endianness = endianness;
-    this.#wantsElements = wantsElements;
+    this.#wanted = wanted;
   }
 
   /** Returns the messages that these bytes complete, in order. */
@@ -152,7 +174,7 @@ export class MessageReader {
         break;
       }
       if (at + padded(length) > bytes.length) break;
-      messages.push(readMessage(view, at, at + length, this.#endianness, this.#wantsElements));
+      messages.push(readMessage(view, at, at + length, this.#endianness, this.#wanted));
       at += padded(length);
     }
     if (at === 0 && this.#length > 0) this.#length = bytes.length;
@@ -184,29 +206,47 @@ function readMessage(
   at: number,
   end: number,
   endianness: Endianness,
-  wantsElements: (portId: number) => boolean,
+  wanted: WantedContents,
 ): NetlinkMessage {
   try {
     const type = view.host16(at + 4);
     if (type === ERROR || type === DONE) return readEnd(view, at, end, type);
     if (HOST_TYPES.has(type)) return { kind: "host" };
-    if (type !== FLOW && type >> 8 !== NFTABLES) return { kind: "other" };
+    const isFlow = type === FLOW || type === DELETED_FLOW;
+    if (!isFlow && type >> 8 !== NFTABLES) return OTHER;
     if (end - at < HEADER + NETFILTER_HEADER) throw new MalformedMessage("header cut off");
     const from = at + HEADER + NETFILTER_HEADER;
     const family = FAMILY_NUMBERS[view.byte(at + HEADER)];
-    if (type === FLOW) return { kind: "flow", flow: family && readFlow(view, from, end, family, endianness) };
+    if (isFlow) {
+      const change = type === FLOW ? changeOf(view.host16(at + 6)) : "deleted";
+      const isRead = change === "created" || (wanted.flows?.(change, readFlowState(view, from, end)) ?? true);
+      if (!isRead) return OTHER;
+      return { kind: "flow", change, flow: family && readFlow(view, from, end, family, endianness) };
+    }
     const [kind, op] = TYPES.get(type & 0xff) ?? [];
-    if (kind === undefined || op === undefined) return { kind: "other" };
+    if (kind === undefined || op === undefined) return OTHER;
     const portId = view.host32(at + 12);
     if (kind === "generation")
       return { kind, portId, sequence: view.host32(at + 8), ...readGeneration(view, from, end) };
     if (kind === "elements")
-      return { kind, op, portId, family, ...readElements(view, from, end, wantsElements(portId)) };
+      return {
+        kind,
+        op,
+        portId,
+        family,
+        ...readElements(view, from, end, wanted.elements?.(portId) ?? true),
+      };
     return { kind, op, portId, family, ...readNames(view, from, end, NAMES[kind]) };
   } catch (error) {
     if (!(error instanceof MalformedMessage)) throw error;
     return { kind: "malformed", reason: error.message };
   }
+}
+
+const OTHER: NetlinkMessage = { kind: "other" };
+
+function changeOf(flags: number): FlowChange {
+  return (flags & CREATED) === 0 ? "changed" : "created";
 }
 
 /** The end of a dump may have an error; before Linux 5.19, only there. */

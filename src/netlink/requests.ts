@@ -169,13 +169,34 @@ export function flowsRequest(
  * would not work for offloaded flows before Linux 6.4.
  */
 export function expiryRequest(family: Family, flow: Flow, endianness: Endianness): Buffer {
-  const { protocol, client, destination, zone } = flow;
   const body = [
-    tupleAttribute(family, protocol, client, destination, endianness),
-    ...(zone === undefined ? [] : [attribute(FLOW_ZONE, [bigEndian16(zone)], endianness)]),
+    ...placeParts(family, flow, endianness),
     attribute(FLOW_TIMEOUT, [Buffer.alloc(4)], endianness),
   ];
   return message(NEW_FLOW, REQUEST, FAMILY_NUMBERS[family], body, endianness);
+}
+
+/** A request for one flow. The answer is `flow`, or an `error`: 2 (ENOENT) if there is no such flow. */
+export function flowRequest(family: Family, flow: Flow, endianness: Endianness): Buffer {
+  return message(
+    GET_FLOWS,
+    REQUEST,
+    FAMILY_NUMBERS[family],
+    placeParts(family, flow, endianness),
+    endianness,
+  );
+}
+
+/** The attributes by which the kernel finds a flow. */
+function placeParts(
+  family: Family,
+  { protocol, client, destination, zone }: Flow,
+  endianness: Endianness,
+): Buffer[] {
+  return [
+    tupleAttribute(family, protocol, client, destination, endianness),
+    ...(zone === undefined ? [] : [attribute(FLOW_ZONE, [bigEndian16(zone)], endianness)]),
+  ];
 }
 
 /** Parts of an end of a flow. */

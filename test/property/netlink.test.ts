@@ -39,8 +39,8 @@ const messageLike = (order: Endianness): fc.Arbitrary<Buffer> => {
       type: fc.oneof(
         fc.nat(34).map((type) => 0xa00 | type),
         fc.nat(5),
-        // A flow.
-        fc.constant(0x100),
+        // Flows.
+        fc.constantFrom(0x100, 0x102),
         fc.nat(0xffff),
       ),
       family: fc.constantFrom(2, 10, 1),
@@ -130,7 +130,7 @@ describe("messages of the kernel", () => {
       bytes.writeUInt32LE(portId, 12);
       return bytes;
     };
-    const reader = new MessageReader("LE", (portId) => portId === 7);
+    const reader = new MessageReader("LE", { elements: (portId) => portId === 7 });
     expect(reader.read(Buffer.concat([answer(7), answer(8)]))).toMatchObject([
       { portId: 7, set: "s", elements: [{ key: "abcd" }] },
       { portId: 8, set: "s", elements: [] },

@@ -18,6 +18,8 @@ export function flow(options: Partial<Flow>): Flow {
     sent: undefined,
     received: undefined,
     startedAt: undefined,
+    stoppedAt: undefined,
+    isAnswered: true,
     ...options,
   };
 }
@@ -31,6 +33,8 @@ export class FakeFlowTable implements FlowTable {
   deleted: Flow[] = [];
   /** The number of flows of each deletion. */
   readonly deletions: number[] = [];
+  /** The number of flows of each reading of some. */
+  readonly readings: number[] = [];
   error: Error | undefined;
   /** Called before a listing ends. */
   whileListed: () => void = () => {};
@@ -43,6 +47,13 @@ export class FakeFlowTable implements FlowTable {
       (one) => one.protocol === (protocol ?? one.protocol) && places.some((place) => isAt(place, one)),
     );
     this.whileListed();
+  }
+
+  async current(flows: readonly Flow[]): Promise<readonly Flow[]> {
+    this.readings.push(flows.length);
+    if (this.error !== undefined) throw this.error;
+    const sought = new Set(flows.map(({ client }) => JSON.stringify(client)));
+    return this.flows.filter(({ client }) => sought.has(JSON.stringify(client)));
   }
 
   async expireFlows(flows: readonly Flow[]): Promise<void> {

@@ -1,4 +1,5 @@
 import type { HostSystem } from "../../src/daemon/host-system.ts";
+import { FakeFlowListener } from "./fake-flow-listener.ts";
 import { FakeFlowTable } from "./fake-flow-table.ts";
 import { FakeHostFiles } from "./fake-host-files.ts";
 import { FakeReservedPorts } from "./fake-reserved-ports.ts";
@@ -10,6 +11,7 @@ import { FakeReservedPorts } from "./fake-reserved-ports.ts";
 export function idleHost(): Omit<HostSystem, "clock" | "readHost"> {
   return {
     flows: new FakeFlowTable(),
+    listenToFlows: new FakeFlowListener().listen,
     conntrack: { entries: async () => undefined, capacity: async () => undefined },
     memory: { own: () => 0, container: async () => undefined, programs: async () => [] },
     files: new FakeHostFiles({}),

@@ -2,6 +2,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { Sample } from "../../base/sample.ts";
 import type { FlowTable } from "../../kernel/conntrack.ts";
+import type { StartFlowListener } from "../../kernel/flow-listener.ts";
 import type { HostFiles } from "../../kernel/host.ts";
 import type { Nft } from "../../kernel/nft.ts";
 import type { TableReader } from "../../kernel/table-reader.ts";
@@ -56,6 +57,7 @@ export interface FeatureHost {
   readonly tables: TableReader;
   readonly files: HostFiles;
   readonly flows: FlowTable;
+  readonly listenToFlows: StartFlowListener;
   readonly cache: ObjectCache;
   readonly state: () => RulesetState;
   readonly nodeContext: () => NodeContext;

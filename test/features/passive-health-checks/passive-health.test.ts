@@ -10,6 +10,7 @@ import type { TableReader } from "../../../src/kernel/table-reader.ts";
 import type { ServiceName } from "../../../src/model/ids.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import { cacheOf, endpoint, named, STARTING, service, slice, testNodeContext } from "../../support/build.ts";
+import { FakeFlowListener } from "../../support/fake-flow-listener.ts";
 import { FakeFlowTable } from "../../support/fake-flow-table.ts";
 import { FakeHostFiles } from "../../support/fake-host-files.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
@@ -57,6 +58,7 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
     tables,
     files: new FakeHostFiles({}),
     flows: new FakeFlowTable(),
+    listenToFlows: new FakeFlowListener().listen,
     cache,
     state: () => renderer.state,
     nodeContext: () => nodeContext,

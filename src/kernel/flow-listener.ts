@@ -1,0 +1,88 @@
+import { endianness } from "node:os";
+import type { Clock } from "../base/clock.ts";
+import { AppError } from "../base/errors.ts";
+import type { Flow, FlowState } from "../netlink/flow.ts";
+import { type FlowChange, MessageReader, type NetlinkMessage } from "../netlink/message.ts";
+import { generationRequest } from "../netlink/requests.ts";
+import type { HostFiles } from "./host.ts";
+import { NetlinkEvents } from "./netlink-events.ts";
+
+/**
+ * Size of the kernel's buffer of unread notifications, bytes. The kernel allows twice as much, and counts
+ * about 770 bytes for each of the eight notifications of a TCP connection.
+ */
+const BUFFER = 8 * 1024 * 1024;
+
+/** Pause after each reading. Milliseconds. */
+const PAUSE = 5;
+
+/** NETLINK_NETFILTER in /proc/net/netlink. */
+const NETFILTER = "12";
+
+/** Callbacks of a {@link FlowListener}. */
+export interface FlowHandlers {
+  /** Whether a changed or deleted flow in this state is reported; new ones are. */
+  readonly wants: (change: FlowChange, state: FlowState) => boolean;
+  readonly onFlow: (change: FlowChange, flow: Flow) => void;
+  /** Called once with the reason if listening ends; not after `stop`. */
+  readonly onEnd: (error: unknown) => void;
+}
+
+/** Listens to new, changed and deleted flows of this network namespace. */
+export interface FlowListener {
+  /** Resolves to true once every later change will be reported, and to false if listening ended before. */
+  readonly ready: Promise<boolean>;
+  /** The number of changes that the kernel dropped, because too many waited to be read. 0 if unknown. */
+  dropped(): Promise<number>;
+  stop(): void;
+}
+
+/** Starts a {@link FlowListener}. */
+export type StartFlowListener = (handlers: FlowHandlers) => FlowListener;
+
+/**
+ * Creates listeners that use socat. Packets never wait for a listener: what does not fit into its buffer is
+ * dropped.
+ * @param socat path or name of the program
+ */
+export function flowListener(clock: Clock, files: HostFiles, socat = "socat"): StartFlowListener {
+  return ({ wants, onFlow, onEnd }) => {
+    const reader = new MessageReader(endianness(), { flows: wants });
+    let portId: number | undefined;
+    const take = (message: NetlinkMessage) => {
+      if (message.kind === "malformed")
+        throw new AppError("HOST", `cannot read the kernel's notifications: ${message.reason}`);
+      // The answer to our own ping.
+      if (message.kind === "generation") portId = message.portId;
+      else if (message.kind === "flow" && message.flow !== undefined) onFlow(message.change, message.flow);
+    };
+    const events = new NetlinkEvents({
+      socat,
+      clock,
+      notifications: "flows",
+      bufferBytes: BUFFER,
+      pauseMs: PAUSE,
+      ping: generationRequest(endianness()),
+      onBytes: (chunk) => {
+        for (const message of reader.read(chunk)) take(message);
+      },
+      onEnd,
+    });
+    return {
+      ready: events.ready.then(
+        () => true,
+        () => false,
+      ),
+      dropped: () => droppedMessages(files, portId),
+      stop: () => events.stop(),
+    };
+  };
+}
+
+/** Reads the column `Drops` of a socket. */
+async function droppedMessages(files: HostFiles, portId: number | undefined): Promise<number> {
+  const text = await files.read("/proc/net/netlink").catch(() => "");
+  const [names = [], ...sockets] = text.split("\n").map((line) => line.trim().split(/\s+/));
+  const own = sockets.find(([, protocol, id]) => protocol === NETFILTER && id === String(portId));
+  return Number(own?.[names.indexOf("Drops")] ?? 0);
+}
