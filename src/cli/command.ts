@@ -42,6 +42,9 @@ export interface Command {
   readonly load: () => Promise<{ readonly run: RunCommand }>;
 }
 
+/** The name of the positional argument of every command of a feature. */
+export const FEATURE_ARGUMENT = "what";
+
 /** The formats of most commands' `--output`. */
 export const FORMATS: readonly string[] = ["text", "json", "yaml"];
 

@@ -1,5 +1,6 @@
 import type { Flag, FlagType } from "../base/option.ts";
 import { CONFIG_FLAGS } from "../config/flags.ts";
+import { FEATURES } from "../features/registry.ts";
 import { DIAGNOSTIC_CODES } from "../kube/decode/diagnostic-code.ts";
 
 /** Returns a flag that kube-proxy does not have. */
@@ -93,7 +94,11 @@ const COMMAND_FLAGS: readonly Flag[] = [
   ),
   own("duration", "duration", "Duration of the trace; 30s by default"),
   own("watch", "boolean", "Keep running and print each new refusal"),
-  own("rate", "integer", "Maximum number of traced packets per second and address family; 5 by default"),
+  own(
+    "rate",
+    "integer",
+    "Maximum number of results a second; for trace, of packets of each address family, 5 by default",
+  ),
   own("from-ip", "string", "Source address of the connection, from which --source is derived"),
   own(
     "live",
@@ -127,6 +132,9 @@ const PARSER_FLAGS: readonly Flag[] = [
 ];
 
 /** All flags, sorted by name. */
-export const FLAGS: readonly Flag[] = [...CONFIG_FLAGS, ...COMMAND_FLAGS, ...PARSER_FLAGS].sort((a, b) =>
-  a.name < b.name ? -1 : 1,
-);
+export const FLAGS: readonly Flag[] = [
+  ...CONFIG_FLAGS,
+  ...COMMAND_FLAGS,
+  ...FEATURES.flatMap(({ command }) => command?.flags ?? []),
+  ...PARSER_FLAGS,
+].sort((a, b) => (a.name < b.name ? -1 : 1));

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { ageText } from "../../base/duration.ts";
 import { FAMILIES, FAMILY_NAMES } from "../../base/family.ts";
 import { counted, listText, socketText } from "../../base/text.ts";
@@ -7,7 +6,6 @@ import type { ExplainInput } from "../../inspect/explain/explain-input.ts";
 import { RESULTS } from "../../inspect/explain/words.ts";
 import { listingNft } from "../../inspect/load/kernel-tables.ts";
 import { loadExplainInput } from "../../inspect/load/load-explain-input.ts";
-import type { LoadRequest } from "../../inspect/load/load-request.ts";
 import {
   explainRefusals,
   MOST_DESTINATIONS,
@@ -18,6 +16,7 @@ import {
   readSeenRefusals,
   type SeenRefusals,
 } from "../../inspect/refusals/refused-destinations.ts";
+import { type ExplainedRefusals, latestInput, watchRefusals } from "../../inspect/refusals/watch-refusals.ts";
 import type { Nft } from "../../kernel/nft.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import {
@@ -36,13 +35,6 @@ import { PLAIN, type Progress, printable, styleFor } from "../terminal.ts";
 import { addressArgument } from "./explain-arguments.ts";
 import { adviceLines } from "./explanation-text.ts";
 
-/**
- * Minimum time between two readings of the kernel's set with `--watch`, milliseconds, and its minimum ratio
- * to the duration of a reading.
- */
-const WATCH_MS = 2000;
-const WATCH_PAUSE_RATIO = 10;
-
 /** `refusals`: the connections that this host's rules refused, and why. Changes nothing. */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
@@ -59,7 +51,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   if (unserved !== undefined) return failed(unserved, found);
   const nft = listingNft(options.nftPath);
   const read = () => readSeenRefusals(nft, daemon);
-  const explained = (seen: SeenRefusals, input: ExplainInput): Explained => {
+  const explained = (seen: SeenRefusals, input: ExplainInput): ExplainedRefusals => {
     const now = systemClock.now();
     return {
       destinations: explainRefusals(seen.entries, input, filter, now),
@@ -70,6 +62,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const first = await read();
   const present = explained(first, loaded.input);
   const text = textOf(Object.keys(filter).length > 0);
+  const latest = latestInput(loaded.input, request);
   return {
     exitCode: EXIT.ok,
     output: isSet(argv, "watch")
@@ -77,8 +70,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
           first,
           nft,
           read,
-          inputs(loaded.input, request),
-          explained,
+          async (seen) => explained(seen, await latest()),
           format === "json" ? jsonLines : text,
         )
       : format === "json"
@@ -101,62 +93,18 @@ function filterOf(argv: Argv): RefusalFilter {
   };
 }
 
-/** Refusals with their causes, at one moment. */
-interface Explained {
-  readonly destinations: readonly RefusedDestination[];
-  /** Milliseconds since 1970. */
-  readonly now: number;
-  readonly isWatched: boolean;
-}
-
-type Print = (explained: Explained) => string;
-
-/**
- * Returns a function for the current objects: those of the daemon, or those of the start if there is no
- * daemon or it has ended.
- */
-function inputs(first: ExplainInput, request: LoadRequest): () => Promise<ExplainInput> {
-  if (request.daemon === undefined || request.paths.length > 0) return async () => first;
-  let latest = first;
-  return async () => {
-    latest = await loadExplainInput(request, "desired").then(
-      ({ input }) => input,
-      () => latest,
-    );
-    return latest;
-  };
-}
+type Print = (explained: ExplainedRefusals) => string;
 
 /** Yields the existing refusals, then the new ones of each reading, until interrupted. */
 async function* watch(
   first: SeenRefusals,
   nft: Nft,
   read: () => Promise<SeenRefusals>,
-  currentInput: () => Promise<ExplainInput>,
-  explained: (seen: SeenRefusals, input: ExplainInput) => Explained,
+  explained: (seen: SeenRefusals) => Promise<ExplainedRefusals>,
   print: Print,
 ): AsyncIterable<string> {
-  let isInterrupted = false;
-  const interrupted = untilInterrupted().then(() => {
-    isInterrupted = true;
-    nft.stopReading();
-    return undefined;
-  });
-  yield print(explained(first, await currentInput()));
-  let pause = WATCH_MS;
-  for (let before = first; !isInterrupted; ) {
-    await Promise.race([sleep(pause), interrupted]);
-    const startedAt = systemClock.monotonic();
-    const seen = await Promise.race([read(), interrupted]);
-    if (seen === undefined) return;
-    // Reading a full set costs seconds of CPU, in this process, the daemon and the kernel.
-    pause = Math.max(WATCH_MS, WATCH_PAUSE_RATIO * (systemClock.monotonic() - startedAt));
-    const entries = REFUSALS?.since(before.entries, seen.entries) ?? [];
-    before = seen;
-    if (entries.length === 0) continue;
-    const fresh = explained({ ...seen, entries }, await currentInput());
-    if (fresh.destinations.length > 0) yield print(fresh);
-  }
+  const interrupted = untilInterrupted().then(() => nft.stopReading());
+  for await (const fresh of watchRefusals(first, read, explained, interrupted)) yield print(fresh);
 }
 
 /** @param isFiltered whether only some refusals were requested */
@@ -185,7 +133,7 @@ function shortenedNotices({ length }: readonly RefusedDestination[]): string[] {
   ];
 }
 
-function jsonLines({ destinations }: Explained): string {
+function jsonLines({ destinations }: ExplainedRefusals): string {
   return destinations.map((one) => `${JSON.stringify(one)}\n`).join("");
 }
 

@@ -1,4 +1,6 @@
-import { type Command, FORMATS } from "../command.ts";
+import { FEATURES } from "../../features/registry.ts";
+import type { FeatureCommand } from "../../features/seam/command.ts";
+import { type Command, FEATURE_ARGUMENT, FORMATS } from "../command.ts";
 
 /** Flags that affect the desired state of a node. */
 const NODE: readonly string[] = ["cluster-cidr", "hostname-override", "nft-path", "nodeport-addresses"];
@@ -154,6 +156,7 @@ export const COMMANDS: readonly Command[] = [
     common: ASKING,
     load: async () => await import("../commands/connections.ts"),
   },
+  ...FEATURES.flatMap(({ command }) => (command === undefined ? [] : [ofFeature(command)])),
   {
     name: "cleanup",
     summary: "Remove the rules from this node",
@@ -226,6 +229,35 @@ export const COMMANDS: readonly Command[] = [
     load: async () => await import("../commands/completion.ts"),
   },
 ];
+
+function ofFeature(command: FeatureCommand): Command {
+  const { name, summary, formats, flags, meanings = {}, examples } = command;
+  return {
+    name,
+    summary,
+    formats: [...formats, "yaml"],
+    positional: {
+      name: FEATURE_ARGUMENT,
+      description: "SERVICE[:PORT], or ADDRESS of a client, Service or endpoint; all if absent",
+      values: "services",
+    },
+    flags: [
+      ...["from", "context", "namespace", "output"],
+      ...flags.map((flag) => flag.name),
+      ...Object.keys(meanings),
+    ],
+    meanings: {
+      namespace: "The namespace of a Service that is named without one; without SERVICE, only its Services",
+      ...meanings,
+    },
+    examples,
+    common: ASKING,
+    load: async () => {
+      const { runnerOf } = await import("../commands/feature-command.ts");
+      return { run: runnerOf(command) };
+    },
+  };
+}
 
 /** The command with this name; undefined if there is none. */
 export function commandOf(name: string | undefined): Command | undefined {

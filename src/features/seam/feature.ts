@@ -5,6 +5,7 @@ import type { ServicePort } from "../../model/service-port.ts";
 import type { Ruleset, Table } from "../../nft/ast/ruleset.ts";
 import type { FamilyContext, RulesetPart, Settings } from "../../ruleset/node-context.ts";
 import type { FrontendOutcome } from "../../ruleset/service-view.ts";
+import type { FeatureCommand } from "./command.ts";
 import type { DaemonPart, FeatureHost } from "./daemon-part.ts";
 import type { RefusalReader } from "./refusals.ts";
 import type { StatePart, StatePartHost } from "./state-part.ts";
@@ -45,6 +46,8 @@ export interface Feature {
     host: Pick<FeatureHost, "nft" | "files" | "settings">,
   ) => Promise<readonly string[]>;
   readonly chainCheck?: ChainCheck;
+  /** A command for this host, whether or not the feature is enabled. */
+  readonly command?: FeatureCommand;
   readonly words?: FeatureWords;
 }
 

@@ -1,0 +1,128 @@
+import { badArgument } from "../../base/errors.ts";
+import { escapeUnprintable, quoted } from "../../base/text.ts";
+import type {
+  CommandHost,
+  CommandObjects,
+  CommandSubject,
+  FeatureCommand,
+} from "../../features/seam/command.ts";
+import type { ExplainInput } from "../../inspect/explain/explain-input.ts";
+import { isNamed, type ServiceArgument } from "../../inspect/explain/query.ts";
+import { listingNft } from "../../inspect/load/kernel-tables.ts";
+import { loadExplainInput } from "../../inspect/load/load-explain-input.ts";
+import {
+  explainRefusals,
+  readSeenRefusals,
+  type SeenRefusals,
+} from "../../inspect/refusals/refused-destinations.ts";
+import { latestInput, watchRefusals } from "../../inspect/refusals/watch-refusals.ts";
+import { conntrackTable } from "../../kernel/conntrack.ts";
+import { flowListener } from "../../kernel/flow-listener.ts";
+import { hostFiles } from "../../kernel/host.ts";
+import { systemClock } from "../../kernel/system-clock.ts";
+import { namespaceOf } from "../../model/ids.ts";
+import { canonicalAddress } from "../../model/ip.ts";
+import {
+  emptyNamespaceNotices,
+  namespaceArgument,
+  outputFormat,
+  parseService,
+  unservedService,
+} from "../argument-values.ts";
+import { type Argv, FEATURE_ARGUMENT, isSet, type RunCommand, textArgument } from "../command.ts";
+import { loadedNotices } from "../notices.ts";
+import { loadRequest, optionsBesideDaemon } from "../options.ts";
+import { EXIT, failed } from "../output.ts";
+import { untilInterrupted } from "../signals.ts";
+import { printable } from "../terminal.ts";
+
+/** Returns the function that runs a command of a feature. */
+export function runnerOf({ formats, run }: FeatureCommand): RunCommand {
+  return async (argv, progress) => {
+    const format = outputFormat(argv, formats);
+    const selected = selectionOf(argv);
+    const command = await optionsBesideDaemon(argv);
+    progress.step("reading the objects");
+    const request = loadRequest(argv, command);
+    const loaded = await loadExplainInput(request, "desired");
+    const found = [...command.notices, ...loadedNotices(loaded)];
+    const unserved = unservedService(selected.service, loaded.input);
+    if (unserved !== undefined) return failed(unserved, found);
+    const latest = latestInput(loaded.input, request);
+    const nft = listingNft(command.options.nftPath);
+    const read = async () => refusalsAt(selected.address, await readSeenRefusals(nft, command.daemon));
+    const explained = async ({ entries, isWatched }: SeenRefusals) => {
+      const [input, now] = [await latest(), systemClock.now()];
+      return { destinations: explainRefusals(entries, input, selected, now), now, isWatched };
+    };
+    const host: CommandHost = {
+      clock: systemClock,
+      files: hostFiles,
+      flows: conntrackTable(systemClock),
+      listenToFlows: flowListener(systemClock, hostFiles),
+      format,
+      isSet: (flag) => isSet(argv, flag),
+      text: (flag) => textArgument(argv, flag),
+      subject: subjectOf(selected),
+      objects: async () => objectsOf(await latest()),
+      refusals: async function* (stop) {
+        const first = await read();
+        const stopped = stop.then(() => nft.stopReading());
+        for await (const { destinations } of watchRefusals(first, read, explained, stopped))
+          yield destinations;
+      },
+      interrupted: untilInterrupted,
+    };
+    const { lines, notices } = await run(host);
+    const names = loaded.input.cache.serviceNames();
+    return {
+      exitCode: EXIT.ok,
+      output: printed(lines, format === "json" ? escapeUnprintable : printable),
+      notices: [...found, ...emptyNamespaceNotices(selected.namespace, names), ...notices],
+    };
+  };
+}
+
+/** What the arguments select. */
+interface Selection {
+  readonly address?: string;
+  readonly service?: ServiceArgument;
+  /** Without a Service, all of its Services. */
+  readonly namespace?: string | undefined;
+}
+
+/** @throws AppError BAD_ARGUMENT */
+function selectionOf(argv: Argv): Selection {
+  const [text, namespace] = [textArgument(argv, FEATURE_ARGUMENT), namespaceArgument(argv)];
+  if (text === undefined) return { namespace };
+  const address = canonicalAddress(text.replace(/^\[(.*)\]$/, "$1"));
+  if (address !== undefined) return { address };
+  const service = parseService(text, namespace);
+  if (service !== undefined) return { service };
+  throw badArgument(`the argument must be SERVICE[:PORT] or ADDRESS, not ${quoted(text)}`);
+}
+
+function subjectOf({ address, service, namespace }: Selection): CommandSubject {
+  if (address !== undefined) return { address };
+  if (service !== undefined) return { isMeant: (port) => isNamed(port, service) };
+  if (namespace === undefined) return {};
+  return { isMeant: (port) => namespaceOf(port.service.name) === namespace };
+}
+
+/** The refusals of a client or a destination with an address. */
+function refusalsAt(address: string | undefined, seen: SeenRefusals): SeenRefusals {
+  if (address === undefined) return seen;
+  const entries = seen.entries.filter((entry) => entry.client === address || entry.address === address);
+  return { ...seen, entries };
+}
+
+function objectsOf({ cache, state, host: { localAddresses } }: ExplainInput): CommandObjects {
+  return { cache, state, localAddresses };
+}
+
+async function* printed(
+  lines: AsyncIterable<string>,
+  safe: (line: string) => string,
+): AsyncGenerator<string, void, undefined> {
+  for await (const line of lines) yield `${safe(line)}\n`;
+}

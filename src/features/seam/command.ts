@@ -1,0 +1,100 @@
+import type { Clock } from "../../base/clock.ts";
+import type { Flag } from "../../base/option.ts";
+import type { FlowTable } from "../../kernel/conntrack.ts";
+import type { StartFlowListener } from "../../kernel/flow-listener.ts";
+import type { HostFiles } from "../../kernel/host.ts";
+import type { Protocol, ServiceName } from "../../model/ids.ts";
+import type { ObjectCache } from "../../model/object-cache.ts";
+import type { ServicePort } from "../../model/service-port.ts";
+import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+
+/**
+ * A command of a feature, for this host. Its argument is a Service, one of its ports or an address; like
+ * other commands it takes `--namespace`, `--from`, `--context` and `--output`.
+ */
+export interface FeatureCommand {
+  readonly name: string;
+  readonly summary: string;
+  /** The formats of `--output`, the default first. */
+  readonly formats: readonly [string, ...string[]];
+  /** The flags that only it has. */
+  readonly flags: readonly Flag[];
+  /** The flags of other commands that it takes, by name, with their meaning for it. */
+  readonly meanings?: Readonly<Record<string, string>>;
+  /** Example arguments, each with its meaning. */
+  readonly examples: readonly (readonly [args: string, does: string])[];
+  /** @throws AppError for invalid arguments, or as the parts of the host do */
+  readonly run: (host: CommandHost) => Promise<CommandOutput>;
+}
+
+/** What a command prints. */
+export interface CommandOutput {
+  /** As they come; control characters are replaced. The format json has an object in each line. */
+  readonly lines: AsyncIterable<string>;
+  /** For standard error: warnings and notes. */
+  readonly notices: readonly string[];
+}
+
+/** What the program lends to commands of features. */
+export interface CommandHost {
+  readonly clock: Clock;
+  readonly files: HostFiles;
+  readonly flows: FlowTable;
+  readonly listenToFlows: StartFlowListener;
+  readonly format: string;
+  /** Whether a boolean flag is true. */
+  readonly isSet: (flag: string) => boolean;
+  /** The value of a flag; undefined without the flag. */
+  readonly text: (flag: string) => string | undefined;
+  /** What the arguments select: an address, service ports, or everything. */
+  readonly subject: CommandSubject;
+  /** Loads the current objects and their rules. Without a daemon, they are those of the start. */
+  readonly objects: () => Promise<CommandObjects>;
+  /**
+   * The refusals that the kernel remembers, of the subject, then the new ones of each reading until `stop`
+   * resolves. @throws AppError HOST if none are recorded
+   */
+  readonly refusals: (stop: Promise<unknown>) => AsyncIterable<readonly ExplainedRefusal[]>;
+  /** Resolves with the signal that ends the command. Call it once. */
+  readonly interrupted: () => Promise<void>;
+}
+
+/** What the arguments of a command select. */
+export interface CommandSubject {
+  /** An address in canonical form. */
+  readonly address?: string;
+  /** Whether a service port is meant; all are if absent. */
+  readonly isMeant?: (port: ServicePort) => boolean;
+}
+
+/** The objects, with the rules made of them. */
+export interface CommandObjects {
+  readonly cache: ObjectCache;
+  readonly state: RulesetState;
+  /** The addresses of this host. */
+  readonly localAddresses: ReadonlySet<string>;
+}
+
+/** The refused packets of some clients to a destination, with the cause. */
+export interface ExplainedRefusal {
+  readonly address: string;
+  /** 1..65535 */
+  readonly port: number;
+  readonly protocol: Protocol;
+  /** Absent if no Service serves the destination. */
+  readonly service?: ServiceName;
+  /** The name of its port, "" for a nameless one. */
+  readonly servicePort?: string;
+  readonly clients: readonly {
+    readonly address: string;
+    /** `namespace/name`, "" if unknown. */
+    readonly pod: string;
+    readonly packets: number;
+    /** RFC 3339: the time of the last packet. */
+    readonly lastAt: string;
+  }[];
+  /** A stable word. */
+  readonly cause: string;
+  /** Why they are refused. */
+  readonly message: string;
+}

@@ -1,0 +1,69 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { systemClock } from "../../kernel/system-clock.ts";
+import type { ExplainInput } from "../explain/explain-input.ts";
+import { loadExplainInput } from "../load/load-explain-input.ts";
+import type { LoadRequest } from "../load/load-request.ts";
+import { REFUSALS, type RefusedDestination, type SeenRefusals } from "./refused-destinations.ts";
+
+/**
+ * Minimum time between two readings of the kernel's set, milliseconds, and its minimum ratio to the duration
+ * of a reading.
+ */
+const WATCH_MS = 2000;
+const WATCH_PAUSE_RATIO = 10;
+
+/** Refusals with their causes, at one moment. */
+export interface ExplainedRefusals {
+  readonly destinations: readonly RefusedDestination[];
+  /** Milliseconds since 1970. */
+  readonly now: number;
+  readonly isWatched: boolean;
+}
+
+/**
+ * Returns a function for the current objects: those of the daemon, or those of the start if there is no
+ * daemon or it has ended.
+ */
+export function latestInput(first: ExplainInput, request: LoadRequest): () => Promise<ExplainInput> {
+  if (request.daemon === undefined || request.paths.length > 0) return async () => first;
+  let latest = first;
+  return async () => {
+    latest = await loadExplainInput(request, "desired").then(
+      ({ input }) => input,
+      () => latest,
+    );
+    return latest;
+  };
+}
+
+/**
+ * Yields the first refusals, then the new ones of each reading, if there are any, until `stop` resolves.
+ * @throws AppError as `read` does
+ */
+export async function* watchRefusals(
+  first: SeenRefusals,
+  read: () => Promise<SeenRefusals>,
+  explained: (seen: SeenRefusals) => Promise<ExplainedRefusals>,
+  stop: Promise<unknown>,
+): AsyncGenerator<ExplainedRefusals, void, undefined> {
+  let isStopped = false;
+  const stopped = stop.then(() => {
+    isStopped = true;
+    return undefined;
+  });
+  yield await explained(first);
+  let pause = WATCH_MS;
+  for (let before = first; !isStopped; ) {
+    await Promise.race([sleep(pause), stopped]);
+    const startedAt = systemClock.monotonic();
+    const seen = await Promise.race([read(), stopped]);
+    if (seen === undefined) return;
+    // Reading a full set costs seconds of CPU, in this process, the daemon and the kernel.
+    pause = Math.max(WATCH_MS, WATCH_PAUSE_RATIO * (systemClock.monotonic() - startedAt));
+    const entries = REFUSALS?.since(before.entries, seen.entries) ?? [];
+    before = seen;
+    if (entries.length === 0) continue;
+    const fresh = await explained({ ...seen, entries });
+    if (fresh.destinations.length > 0) yield fresh;
+  }
+}
