@@ -1,17 +1,24 @@
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
+import { workingFeatures } from "../features/selection.ts";
 import { hostFiles, onlineCores, setOomScore } from "../kernel/host.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { applySettings, conntrackSettings } from "../kernel/sysctl.ts";
 import { removeStaleTraceTables } from "../kernel/trace-tables.ts";
 import { checkFeatures, type UnsupportedFeature } from "../sync/supported-options.ts";
 
-/** Sets the OOM score and conntrack's sysctls, as kube-proxy does. Logs a warning for each failure. */
+/**
+ * Sets the OOM score and conntrack's sysctls, as kube-proxy does, and the sysctls of enabled features. Logs a
+ * warning for each failure.
+ */
 export async function setUpHost(options: ProxyOptions, logger: Logger): Promise<void> {
   await setOomScore(hostFiles, options.oomScoreAdj, logger);
-  const settings = conntrackSettings(options.conntrack, await onlineCores(hostFiles));
-  await applySettings(hostFiles, settings, logger);
+  const ofConntrack = conntrackSettings(options.conntrack, await onlineCores(hostFiles));
+  const ofFeatures = workingFeatures(options).flatMap(
+    ({ kernelSettings }) => kernelSettings?.(options.settings) ?? [],
+  );
+  await applySettings(hostFiles, [...ofConntrack, ...ofFeatures], logger);
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { Format, Option } from "../../base/option.ts";
+import type { KernelSetting } from "../../kernel/sysctl.ts";
 import type { ConntrackSettings } from "../../model/conntrack-settings.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
@@ -48,6 +49,8 @@ export interface Feature {
   readonly chainCheck?: ChainCheck;
   /** A command for this host, whether or not the feature is enabled. */
   readonly command?: FeatureCommand;
+  /** Sysctls that it needs, which the daemon sets together with those of conntrack. */
+  readonly kernelSettings?: (settings: Settings) => readonly KernelSetting[];
   readonly words?: FeatureWords;
 }
 
