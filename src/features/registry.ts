@@ -3,6 +3,7 @@ import { connectionLife } from "./connection-life/feature.ts";
 import { connectionTimeouts } from "./connection-timeouts/feature.ts";
 import { echoReplies } from "./echo-replies/feature.ts";
 import { fastPath } from "./fast-path/feature.ts";
+import { observe } from "./observe/feature.ts";
 import { passiveHealthChecks } from "./passive-health-checks/feature.ts";
 import { portRanges } from "./port-ranges/feature.ts";
 import { refusalRecord } from "./refusal-record/feature.ts";
@@ -17,6 +18,7 @@ export const FEATURES: readonly Feature[] = [
   connectionTimeouts,
   echoReplies,
   fastPath,
+  observe,
   passiveHealthChecks,
   portRanges,
   refusalRecord,

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { Ajv } from "ajv";
 
 /** The command outputs that have a schema. */
-export type OutputName = "connections" | "explain" | "fleet" | "refusals" | "trace" | "version";
+export type OutputName = "connections" | "explain" | "fleet" | "observe" | "refusals" | "trace" | "version";
 
 /**
  * Returns the violations of an output's schema in schemas/. Empty if the output, as parsed JSON, is valid.

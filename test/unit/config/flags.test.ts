@@ -80,6 +80,7 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
       },
     },
   ],
+  ["observe", "accounting", { settings: { ...SETTINGS, observe: "accounting" } }],
   ["oom-score-adj", "-5", { oomScoreAdj: -5 }],
   [
     "passive-health-check",

@@ -87,6 +87,7 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
     refusalLogSize: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
     resetVanished: fc.boolean(),
     serviceCounters: fc.constantFrom("off", "services", "endpoints"),
+    observe: fc.constantFrom("off", "connections", "accounting"),
     maxLimitedClients: fc.integer({ min: 1, max: 2 ** 32 - 1 }),
     passiveHealthCheck: fc.oneof(
       fc.constant("off" as const),
@@ -174,6 +175,7 @@ describe("a printed configuration", () => {
         maxPortRanges: 10000
         maxServiceElements: 150000
         nftPath: nft
+        observe: off
         passiveHealthCheck: off
         portRanges: virtual
         refusalLogSize: 65536

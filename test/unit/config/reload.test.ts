@@ -47,6 +47,7 @@ const NEW: ProxyOptions = {
     maxPortRanges: 1,
     refusalLogSize: 1,
     serviceCounters: "services",
+    observe: "connections",
     scheduler: "source-hash",
   },
   affinityMapSize: 1,

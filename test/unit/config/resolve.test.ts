@@ -55,6 +55,7 @@ describe("options from flags alone", () => {
           maxPortRanges: 10_000,
           refusalLogSize: 65_536,
           serviceCounters: "off",
+          observe: "off",
           scheduler: "random",
         },
         affinityMapSize: 1_048_576,

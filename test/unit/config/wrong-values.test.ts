@@ -88,6 +88,7 @@ const WRONG_VALUES: readonly [string, string][] = [
   ["nftProxy: {portRanges: on}", "nftProxy.portRanges"],
   ["nftProxy: {nftPath: [nft]}", "nftProxy.nftPath"],
   ["nftProxy: {serviceCounters: on}", "nftProxy.serviceCounters"],
+  ["nftProxy: {observe: on}", "nftProxy.observe"],
   ["iptables: none", "iptables"],
   ["conntrack: []", "conntrack"],
 ];

@@ -1,0 +1,100 @@
+import { PeriodicTask } from "../../base/periodic-task.ts";
+import type { CommandHost } from "../seam/command.ts";
+import { LineFeed } from "./line-feed.ts";
+import { ConnectionObserver, mayMatter } from "./observer.ts";
+import { isAbout, Names } from "./subject.ts";
+import { Summary } from "./summary.ts";
+import { connectionLine, omittedLine, refusalLines, summaryLines } from "./words.ts";
+
+/** Minimum time between two readings of the objects, milliseconds, and its ratio to their duration. */
+const REFRESH_MS = 10_000;
+const REFRESH_RATIO = 20;
+
+/** What is followed, and how. */
+export interface Wanted {
+  readonly served: boolean;
+  readonly refused: boolean;
+  /** Maximum number of lines a second. */
+  readonly rate: number;
+}
+
+/**
+ * Follows connections and refusals until the command is interrupted.
+ * @param first the names at the start
+ * @param hasFigures whether the kernel counts bytes or knows times
+ * @returns the lines, and at their end the summary; from now on, no event is missed
+ * @throws AppError HOST if the kernel cannot be listened to
+ */
+export async function follow(
+  host: CommandHost,
+  first: Names,
+  { served, refused, rate }: Wanted,
+  hasFigures: boolean,
+): Promise<AsyncIterable<string>> {
+  const { clock, format, subject } = host;
+  let names = first;
+  // Whether a connection was seen that later objects may explain.
+  let isOutdated = false;
+  const podOf = (address: string) => names.podOf(address);
+  const summary = new Summary();
+  const feed = new LineFeed(clock, rate, (count) => omittedLine(count, format));
+  const observer = new ConnectionObserver({
+    clock,
+    table: host.flows,
+    attribution: () => names.attribution,
+    isWanted: (port, flow) => isAbout(subject, port, flow),
+    hasFigures: () => hasFigures,
+    take: (observed) => {
+      if (observed.condition === "vanished") isOutdated = true;
+      summary.add(observed);
+      feed.push(() => connectionLine(observed, format, podOf));
+    },
+  });
+  const startedAt = clock.monotonic();
+  const listener = served
+    ? host.listenToFlows({
+        wants: mayMatter,
+        onFlow: (change, flow) => observer.see(change, flow),
+        onEnd: (error) => feed.end(error),
+      })
+    : undefined;
+  await listener?.ready;
+  let known = 0;
+  const refresh = new PeriodicTask(
+    clock,
+    (took) => Math.max(REFRESH_MS, REFRESH_RATIO * took),
+    async () => {
+      if (!isOutdated && observer.others === known) return;
+      [isOutdated, known] = [false, observer.others];
+      names = new Names(await host.objects());
+    },
+  );
+  const stop = host.interrupted();
+  const followRefusals = async () => {
+    let isFirst = true;
+    for await (const refusals of host.refusals(stop)) {
+      for (const refusal of isFirst ? [] : refusals) {
+        summary.addRefusal(refusal);
+        for (const line of refusalLines(refusal, format)) feed.push(() => line);
+      }
+      isFirst = false;
+    }
+  };
+  if (refused) followRefusals().catch((error) => feed.end(error));
+  let dropped = 0;
+  const end = async () => {
+    await observer.finished();
+    dropped = (await listener?.dropped()) ?? 0;
+    listener?.stop();
+    refresh.stop();
+    feed.end();
+  };
+  void stop.then(end);
+  return (async function* () {
+    yield* feed.lines();
+    const { omitted } = feed;
+    const { others, withoutFigures } = observer;
+    const extent = { tookMs: clock.monotonic() - startedAt, omitted, others, withoutFigures, dropped };
+    yield* summaryLines(summary, extent, format, podOf);
+  })();
+}

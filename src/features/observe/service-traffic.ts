@@ -1,0 +1,218 @@
+import type { Timer } from "../../base/clock.ts";
+import { messageOf } from "../../base/errors.ts";
+import { FailureLog } from "../../base/failure-log.ts";
+import { HistogramCounts } from "../../base/histogram-counts.ts";
+import { PeriodicTask } from "../../base/periodic-task.ts";
+import type { Labels, Sample } from "../../base/sample.ts";
+import { counted } from "../../base/text.ts";
+import { ConnectionAttribution } from "../../conntrack/connection-attribution.ts";
+import type { FlowListener } from "../../kernel/flow-listener.ts";
+import { type ServiceName, serviceLabels } from "../../model/ids.ts";
+import type { DaemonPart, FeatureCard, FeatureHost } from "../seam/daemon-part.ts";
+import { type Accounting, accountingWarnings, readAccounting } from "./accounting.ts";
+import { ConnectionObserver, mayMatter, type Observation } from "./observer.ts";
+import { TrafficByName } from "./summary.ts";
+
+/** Maximum number of Services that are counted separately; the rest is counted without a Service name. */
+const MOST_COUNTED = 1000;
+
+/** The bounds of the buckets of durations, seconds. */
+const BUCKETS = [0.01, 0.1, 1, 10, 60, 600, 3600];
+
+/** Time after which listening starts again if it ended. Milliseconds. */
+const RETRY = 30_000;
+
+/** The card shows the busiest Services of the last whole period. Milliseconds. */
+const PERIOD = 60_000;
+
+/** Maximum number of Services that the card names. */
+const NAMED = 5;
+
+const DURATION = "nft_proxy_observed_connection_duration_seconds";
+
+/** What is counted of a Service. */
+interface Counts {
+  began: number;
+  ended: number;
+  sent: number;
+  received: number;
+  readonly durations: HistogramCounts;
+}
+
+/** Counts connections, their bytes and durations by Service, from what the kernel reports of them. */
+export class ServiceTraffic implements DaemonPart {
+  readonly #host: FeatureHost;
+  readonly #failures: FailureLog;
+  readonly #observer: ConnectionObserver;
+  readonly #counts = new Map<ServiceName | "", Counts>();
+  #attribution: ConnectionAttribution | undefined;
+  #listener: FlowListener | undefined;
+  #accounting: Accounting | undefined;
+  #retry: Timer | undefined;
+  #periods: PeriodicTask | undefined;
+  /** Notifications that the present listener lost, and that earlier ones did. */
+  #lost = 0;
+  #lostBefore = 0;
+  #busy = new TrafficByName(MOST_COUNTED);
+  /** That of the last whole period; undefined during the first one. */
+  #busyBefore: TrafficByName | undefined;
+
+  readonly metrics = {
+    nft_proxy_observed_connections_total: {
+      kind: "counter",
+      help: "Connections to Services that began or ended while the daemon observed them",
+      labels: ["namespace", "service", "event"],
+      samples: () => this.#samples("event", ({ began, ended }) => ({ began, ended })),
+    },
+    nft_proxy_observed_bytes_total: {
+      kind: "counter",
+      help: "Bytes of ended connections to Services, with their headers, that clients sent and received; 0 while nf_conntrack_acct is off",
+      labels: ["namespace", "service", "direction"],
+      samples: () => this.#samples("direction", ({ sent, received }) => ({ sent, received })),
+    },
+    [DURATION]: {
+      kind: "histogram",
+      help: "Durations of ended connections to Services; none while nf_conntrack_timestamp is off",
+      labels: ["namespace", "service"],
+      samples: () =>
+        [...this.#counts].flatMap(([name, { durations }]) => durations.samples(DURATION, labelsOf(name))),
+    },
+    nft_proxy_observed_lost_total: {
+      kind: "counter",
+      help: "What the metrics of observed connections lack: notifications that the kernel dropped, and the figures of ended connections",
+      labels: ["what"],
+      samples: async () => {
+        this.#lost = (await this.#listener?.dropped()) ?? this.#lost;
+        return [
+          { labels: { what: "notifications" }, value: this.#lostBefore + this.#lost },
+          { labels: { what: "figures" }, value: this.#observer.withoutFigures },
+        ];
+      },
+    },
+  } satisfies DaemonPart["metrics"];
+
+  constructor(host: FeatureHost) {
+    this.#host = host;
+    this.#failures = new FailureLog(
+      host,
+      "cannot observe connections, whose metrics stand still",
+      "connections are observed again",
+    );
+    this.#observer = new ConnectionObserver({
+      clock: host.clock,
+      table: host.flows,
+      attribution: () => {
+        const addresses = () => new Set(host.localAddresses());
+        this.#attribution ??= new ConnectionAttribution(host.state(), host.cache, addresses());
+        return this.#attribution;
+      },
+      isWanted: () => true,
+      hasFigures: () => this.#accounting?.bytes === true || this.#accounting?.times === true,
+      take: (observed) => this.#count(observed),
+    });
+  }
+
+  /** Starts with the first sync. */
+  synced(): void {
+    // Finds Services and endpoints anew, as they may have changed.
+    this.#attribution = undefined;
+    if (this.#periods !== undefined) return;
+    this.#periods = new PeriodicTask(this.#host.clock, PERIOD, () => this.#endPeriod());
+    void this.#listen();
+  }
+
+  stop(): void {
+    this.#periods?.stop();
+    this.#retry?.cancel();
+    this.#listener?.stop();
+  }
+
+  /** Undefined before the first sync. */
+  card(): FeatureCard | undefined {
+    if (this.#accounting === undefined) return undefined;
+    const missing = accountingWarnings(this.#accounting).map((text) => text.replace(/ \(.*/, ""));
+    if (this.#failures.isFailing) missing.unshift("connections are not observed: see the log");
+    const busy = this.#busyBefore ?? this.#busy;
+    const when = this.#busyBefore === undefined ? "since the start" : "in the last whole minute";
+    return {
+      title: "Busiest Services",
+      tone: this.#failures.isFailing ? "bad" : busy.size === 0 ? "idle" : "good",
+      value: counted(busy.total.connections, "connection"),
+      lines: [`to ${counted(busy.size, "Service")} began ${when}`, ...missing],
+      list: busy.top(NAMED).map(([name, { connections, sent, received }]) => {
+        return `${name}: ${counted(connections, "connection")}, ${sent + received} B`;
+      }),
+    };
+  }
+
+  async #listen(): Promise<void> {
+    const { files, logger, listenToFlows } = this.#host;
+    this.#accounting = await readAccounting(files);
+    const listener = listenToFlows({
+      wants: mayMatter,
+      onFlow: (change, flow) => this.#observer.see(change, flow),
+      onEnd: (error) => this.#listenAgain(error),
+    });
+    this.#listener = listener;
+    if (!(await listener.ready)) return;
+    this.#failures.end();
+    logger.info({ lacks: accountingWarnings(this.#accounting) }, "observing connections");
+  }
+
+  #listenAgain(error: unknown): void {
+    this.#failures.add(messageOf(error));
+    this.#listener = undefined;
+    this.#lostBefore += this.#lost;
+    this.#lost = 0;
+    this.#retry = this.#host.clock.after(RETRY, () => void this.#listen());
+  }
+
+  async #endPeriod(): Promise<void> {
+    this.#accounting = await readAccounting(this.#host.files);
+    this.#busyBefore = this.#busy;
+    this.#busy = new TrafficByName(MOST_COUNTED);
+  }
+
+  #count({ event, port, flow, durationMs }: Observation): void {
+    const counts = this.#countsOf(port.service.name);
+    if (event === "began") {
+      counts.began += 1;
+      this.#busy.addConnection(port.service.name);
+      return;
+    }
+    this.#busy.addBytes(port.service.name, flow);
+    counts.ended += 1;
+    counts.sent += flow.sent?.bytes ?? 0;
+    counts.received += flow.received?.bytes ?? 0;
+    if (durationMs !== undefined) counts.durations.add(durationMs / 1000);
+  }
+
+  #countsOf(service: ServiceName): Counts {
+    const known = this.#counts.get(service);
+    if (known !== undefined) return known;
+    const name = this.#counts.size < MOST_COUNTED ? service : "";
+    const counts = this.#counts.get(name) ?? {
+      began: 0,
+      ended: 0,
+      sent: 0,
+      received: 0,
+      durations: new HistogramCounts(BUCKETS),
+    };
+    this.#counts.set(name, counts);
+    return counts;
+  }
+
+  #samples(label: string, valuesOf: (counts: Counts) => Readonly<Record<string, number>>): Sample[] {
+    return [...this.#counts].flatMap(([name, counts]) =>
+      Object.entries(valuesOf(counts)).map(([word, value]) => ({
+        labels: { ...labelsOf(name), [label]: word },
+        value,
+      })),
+    );
+  }
+}
+
+/** The labels of a Service; empty for those that are counted together. */
+function labelsOf(name: ServiceName | ""): Labels {
+  return name === "" ? { namespace: "", service: "" } : serviceLabels(name);
+}

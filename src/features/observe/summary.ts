@@ -1,0 +1,92 @@
+import { addToCount } from "../../base/group-by.ts";
+import type { Flow } from "../../kernel/conntrack.ts";
+import { joinParts } from "../../nft/elements.ts";
+import type { ExplainedRefusal } from "../seam/command.ts";
+import type { Observation } from "./observer.ts";
+
+/** Maximum number of Services, clients and endpoints that are counted separately, each. */
+const MOST_COUNTED = 20_000;
+
+/** The connections of one Service, client or endpoint. */
+export interface Traffic {
+  /** Those that began, or are open. */
+  connections: number;
+  /** What the clients sent and received, as far as the kernel counts it. */
+  sent: number;
+  received: number;
+}
+
+/** Counts traffic by name. Beyond a number of names, the rest is counted together. */
+export class TrafficByName {
+  readonly total: Traffic = { connections: 0, sent: 0, received: 0 };
+  /** That of the names that are not counted separately. */
+  readonly rest: Traffic = { connections: 0, sent: 0, received: 0 };
+  readonly #most: number;
+  readonly #counts = new Map<string, Traffic>();
+
+  constructor(most: number = MOST_COUNTED) {
+    this.#most = most;
+  }
+
+  get size(): number {
+    return this.#counts.size;
+  }
+
+  /** Counts a connection that began or is open. */
+  addConnection(name: string): void {
+    for (const counts of [this.total, this.#of(name)]) counts.connections += 1;
+  }
+
+  /** Counts the bytes of one that is open or ended, if they are known. */
+  addBytes(name: string, { sent, received }: Pick<Flow, "sent" | "received">): void {
+    for (const counts of [this.total, this.#of(name)]) {
+      counts.sent += sent?.bytes ?? 0;
+      counts.received += received?.bytes ?? 0;
+    }
+  }
+
+  /** The names with the most connections, the most first; then those with the most bytes. */
+  top(most: number): [name: string, traffic: Traffic][] {
+    const bytes = ({ sent, received }: Traffic) => sent + received;
+    return [...this.#counts]
+      .sort(([, a], [, b]) => b.connections - a.connections || bytes(b) - bytes(a))
+      .slice(0, most);
+  }
+
+  #of(name: string): Traffic {
+    const known = this.#counts.get(name);
+    if (known !== undefined) return known;
+    if (this.#counts.size >= this.#most) return this.rest;
+    const counts = { connections: 0, sent: 0, received: 0 };
+    this.#counts.set(name, counts);
+    return counts;
+  }
+}
+
+/** Sums up what a command has seen. Its memory is bounded. */
+export class Summary {
+  /** By the name of the service port. */
+  readonly services = new TrafficByName();
+  /** By address. */
+  readonly clients = new TrafficByName();
+  /** By target: see {@link targetText}. */
+  readonly endpoints = new TrafficByName();
+  /** Observations by event. */
+  readonly events = new Map<Observation["event"], number>();
+  refusedPackets = 0;
+
+  add({ event, port, endpoint, flow }: Observation): void {
+    addToCount(this.events, event, 1);
+    const { address, port: number } = flow.replySource;
+    const names = [port.name, flow.client.address, endpoint?.target ?? joinParts(address, number)] as const;
+    for (const [index, traffic] of [this.services, this.clients, this.endpoints].entries()) {
+      const name = names[index] ?? "";
+      if (event === "began" || event === "open") traffic.addConnection(name);
+      if (event !== "began") traffic.addBytes(name, flow);
+    }
+  }
+
+  addRefusal({ clients }: Pick<ExplainedRefusal, "clients">): void {
+    for (const { packets } of clients) this.refusedPackets += packets;
+  }
+}
