@@ -17,6 +17,7 @@ import { fleet } from "./works/fleet.ts";
 import { fullSync } from "./works/full-sync.ts";
 import { hostile } from "./works/hostile.ts";
 import { loopback } from "./works/loopback.ts";
+import { observe } from "./works/observe.ts";
 import { outcomes } from "./works/outcomes.ts";
 import { repair } from "./works/repair.ts";
 import { resync } from "./works/resync.ts";
@@ -53,6 +54,7 @@ const WORKS: readonly Work[] = [
   commandLine,
   connections,
   loopback,
+  observe,
   outcomes,
   fleet,
   hostile,
