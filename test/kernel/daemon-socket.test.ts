@@ -36,11 +36,18 @@ describe("commands beside a running daemon", () => {
     return daemons.lab.exec([process.execPath, bundle, ...args, `--daemon-socket=${socket}`]);
   }
 
-  /** Deletes something until the daemon makes a pause before it repairs that again. */
-  async function deleteUntilDelayed(...what: readonly string[]): Promise<void> {
-    for (let n = 0; n < 15; n++) {
-      await daemons.nft("delete", ...what).catch(() => {});
-      await new Promise((resolve) => setTimeout(resolve, 50));
+  /** Runs a command while something is deleted as soon as the daemon has repaired it. */
+  async function whileDeleting(what: readonly string[], args: readonly string[]): Promise<RunResult> {
+    let isOver = false;
+    const deleting = async () => {
+      while (!isOver) await daemons.nft("delete", ...what).catch(() => {});
+    };
+    const deleted = deleting();
+    try {
+      return await command(...args);
+    } finally {
+      isOver = true;
+      await deleted;
     }
   }
 
@@ -97,14 +104,14 @@ describe("commands beside a running daemon", () => {
   test("diff and explain name an element that another program deleted", async () => {
     const element = ["element", "ip", "nft-proxy", "lists"];
     const id = (await daemons.kernel()).ip?.sets.get("lists")?.elements.get("10.96.0.10 . udp . 53");
-    /** Deletes the element and runs a command. Repeats this if the daemon has repaired it in the meantime. */
+    /** Repeats a command if the daemon had repaired the element when the command read it. */
     const without = async (
       args: readonly string[],
       isNamed: (result: RunResult) => boolean,
     ): Promise<void> => {
       await vi.waitFor(async () => {
-        await deleteUntilDelayed(...element, "{ 10.96.0.10 . udp . 53 }");
-        expect(isNamed(await command(...args))).toBe(true);
+        const result = await whileDeleting([...element, "{ 10.96.0.10 . udp . 53 }"], args);
+        expect(isNamed(result)).toBe(true);
       }, PATIENCE);
     };
     await without(["diff"], ({ exitCode, stdout }) => exitCode === 1 && stdout.includes("dns/kube-dns"));
@@ -231,9 +238,9 @@ describe("commands beside a running daemon", () => {
   test("support-bundle has the kernel's tables as they are, without an element that another program deleted", async () => {
     const element = ["element", "ip", "nft-proxy", "cluster-ips"];
     const kernelTable = async () => {
-      await deleteUntilDelayed(...element, "{ 10.96.0.10 }");
       const path = `${socket}.changed.tar.gz`;
-      expect((await command("support-bundle", path)).exitCode).toBe(0);
+      const bundled = await whileDeleting([...element, "{ 10.96.0.10 }"], ["support-bundle", path]);
+      expect(bundled.exitCode).toBe(0);
       const { stdout } = await execa("tar", ["-xzOf", path, "nft-proxy-support/kernel-ip.json"]);
       const elements = JSON.parse(stdout).nftables.flatMap(
         ({ add }: { add?: { element?: { name: string; elem: string[] } } }) =>
