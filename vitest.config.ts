@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 import { FileOrder } from "./test/support/file-order.ts";
 import { namespacePool } from "./test/support/namespace-pool.ts";
@@ -40,6 +41,8 @@ export default defineConfig({
           setupFiles: "test/support/empty-ruleset.ts",
           // Runs after the unit tests, which use all processors and would slow the daemons down.
           sequence: { groupOrder: 1 },
+          // Most of these tests wait: for packets that are dropped, and for daemons.
+          maxWorkers: Math.ceil(1.5 * availableParallelism()),
           // Vitest's default of one second is too short for a slow machine.
           expect: { poll: { timeout: 60_000, interval: 100 } },
           testTimeout: 120_000,
