@@ -1,8 +1,8 @@
 import { badArgument } from "../base/errors.ts";
 import type { Flag } from "../base/option.ts";
 import { alternatives, quoted } from "../base/text.ts";
+import type { CommandResult } from "./command-result.ts";
 import { FLAGS } from "./flags.ts";
-import type { CommandResult } from "./output.ts";
 import type { ParsedArguments } from "./parse-arguments.ts";
 import type { Progress } from "./terminal.ts";
 

@@ -1,7 +1,7 @@
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
-import type { OwnCommits } from "../kernel/daemon-nft.ts";
 import type { Nft } from "../kernel/nft.ts";
+import type { OwnCommits } from "../kernel/own-commits.ts";
 import type { TableReader } from "../kernel/table-reader.ts";
 import type { HostVersions } from "../kernel/versions.ts";
 import type { HostSystem } from "./host-system.ts";

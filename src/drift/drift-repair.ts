@@ -8,7 +8,7 @@ import type { Reconciler } from "../sync/reconciler.ts";
 import type { RepairOptions } from "../sync/repairs.ts";
 import type { SyncLoop } from "../sync/sync-loop.ts";
 import { driftText, type FullSyncReason, type SyncReport, type SyncSubscriber } from "../sync/sync-report.ts";
-import { ForeignCommits } from "./foreign-changes.ts";
+import { ForeignCommits } from "./foreign-commits.ts";
 import type { Commit, TableMessage } from "./kernel-events.ts";
 import type { Verifier } from "./verifier.ts";
 

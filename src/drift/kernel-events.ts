@@ -1,9 +1,9 @@
 import type { Clock, Timer } from "../base/clock.ts";
 import { AppError, messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
-import type { OwnCommits } from "../kernel/daemon-nft.ts";
 import { programName } from "../kernel/host.ts";
 import type { NetlinkListener, StartNetlinkListener } from "../kernel/netlink-listener.ts";
+import type { OwnCommits } from "../kernel/own-commits.ts";
 import type { NetlinkMessage } from "../netlink/message.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 

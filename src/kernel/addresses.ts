@@ -2,8 +2,7 @@ import { type NetworkInterfaceInfo, networkInterfaces } from "node:os";
 import { addressText } from "../base/address-interval.ts";
 import { AppError } from "../base/errors.ts";
 import type { ByFamily, Family } from "../base/family.ts";
-import { canonicalAddress, cidrContains, compareAddresses, isLoopback } from "../model/ip.ts";
-import type { NodePortAddresses } from "../model/node.ts";
+import { canonicalAddress, cidrContains, compareAddresses } from "../model/ip.ts";
 import { type HostFiles, systemErrorCode } from "./host.ts";
 import { NO_GATEWAY, parseIPv4Route } from "./routes.ts";
 
@@ -108,20 +107,4 @@ async function* ipv6Locals(lines: AsyncIterable<string>): AsyncIterable<string> 
     const address = canonicalAddress(groups.join(":"), "ip6");
     if (address !== undefined) yield address;
   }
-}
-
-/**
- * Returns the `addresses` of one family that `--nodeport-addresses` selects: all for a CIDR of length 0,
- * otherwise those in the CIDRs. Never loopback, which nftables cannot serve without route_localnet. All are
- * canonical.
- */
-export function matchNodePortAddresses(
-  cidrs: readonly string[],
-  addresses: readonly string[],
-): NodePortAddresses {
-  if (cidrs.some((cidr) => cidr.endsWith("/0"))) return { kind: "all" };
-  const matched = addresses.filter(
-    (address) => !isLoopback(address) && cidrs.some((cidr) => cidrContains(cidr, address)),
-  );
-  return { kind: "addresses", addresses: matched };
 }

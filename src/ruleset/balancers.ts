@@ -17,9 +17,8 @@ import type { Chain } from "../nft/ast/ruleset.ts";
 import { type Balancer, balancerName, chooserName, rememberName } from "./chain-names.ts";
 import { type Draw, FIRST } from "./draws.ts";
 import { type FrontendKind, PORTS } from "./frontend-kinds.ts";
-import { sourceAddress } from "./keys.ts";
+import { HAS_PORTS, sourceAddress } from "./keys.ts";
 import { type ListName, LOCAL_BIT, MEMBERSHIP, STICKY_MASK, TO_CLUSTER_LIST } from "./list-ids.ts";
-import { HAS_PORTS } from "./refusal-rules.ts";
 import { AFFINITY, AFFINITY_CHOOSERS, AFFINITY_IDS, AFFINITY_TIMEOUTS } from "./sets.ts";
 
 /** The chain of a balancer. Packets enter it with the id of a list in `meta priority`. */
@@ -126,7 +125,7 @@ export function rememberChain(family: Family, seconds: number, isLocal: boolean)
  */
 function affinityRules(family: Family, balancer: Balancer, kind: FrontendKind): Rule[] {
   const list = balancer.local ? "local" : "cluster";
-  const own = balancer.both ? list : "cluster";
+  const own = balancer.bothLists ? list : "cluster";
   const find = (client: Expression) => assign(REGISTER, lookup(client, AFFINITY));
   const remember = verdictMap(clientsId(own), AFFINITY_TIMEOUTS);
   const forget: Rule = [
@@ -139,7 +138,7 @@ function affinityRules(family: Family, balancer: Balancer, kind: FrontendKind): 
     [find(clientKey(family, own)), remember],
     translate,
     forget,
-    ...(balancer.both ? [[find(other), remember], translate, forget] : []),
+    ...(balancer.bothLists ? [[find(other), remember], translate, forget] : []),
     [assign(REGISTER, listOf(list)), verdictMap(REGISTER, AFFINITY_CHOOSERS)],
     [remember],
     translate,

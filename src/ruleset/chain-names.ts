@@ -82,7 +82,7 @@ export interface Balancer extends Draw {
   /** With affinity: chooses among the node's own endpoints, and clients may stay only with those. */
   readonly local: boolean;
   /** With affinity: both lists of the Service port are used, and a client has an entry for each. */
-  readonly both?: true;
+  readonly bothLists?: true;
 }
 
 /**
@@ -91,9 +91,9 @@ export interface Balancer extends Draw {
  * another kind than ports have its prefix.
  */
 export function balancerName(balancer: Balancer, { prefix }: { readonly prefix: string }): BalancerName {
-  const { affinitySeconds, local, both } = balancer;
+  const { affinitySeconds, local, bothLists } = balancer;
   if (affinitySeconds === 0) return `${prefix}${drawText(balancer)}` as BalancerName;
-  return `${prefix}affinity${both ? "-both" : ""}${local ? "-local" : ""}` as BalancerName;
+  return `${prefix}affinity${bothLists ? "-both" : ""}${local ? "-local" : ""}` as BalancerName;
 }
 
 /** The name of the chain that draws an endpoint for session affinity: `choose-balance-2`. */

@@ -86,9 +86,9 @@ function keptRole(name: string, methods: readonly DrawMethod[]): KeptRole | unde
 }
 
 const AFFINITY: ReadonlyMap<string, Balancer> = new Map(
-  [{}, { both: true as const }].flatMap((both) =>
+  [{}, { bothLists: true as const }].flatMap((bothLists) =>
     [false, true].map((local) => {
-      const balancer = { ...FIRST, affinitySeconds: 1, local, ...both };
+      const balancer = { ...FIRST, affinitySeconds: 1, local, ...bothLists };
       return [balancerName(balancer, PORTS), balancer];
     }),
   ),

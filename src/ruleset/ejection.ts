@@ -1,7 +1,7 @@
+import type { Ejection } from "../model/endpoint-choice.ts";
 import type { ServiceName } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { ServicePort } from "../model/service-port.ts";
-import type { Ejection } from "../model/topology.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import type { FamilyContext, NodeContext } from "./node-context.ts";
 import type { RulesetState } from "./ruleset-state.ts";

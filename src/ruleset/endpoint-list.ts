@@ -31,7 +31,7 @@ export interface EmptyList {
 }
 
 /** How a service port wants connections to be balanced. */
-export interface Balancing extends Pick<Balancer, "affinitySeconds" | "both"> {
+export interface Balancing extends Pick<Balancer, "affinitySeconds" | "bothLists"> {
   /** How to draw one of these endpoints; at random if undefined. */
   readonly drawOf: (endpoints: readonly Endpoint[]) => ListDraw | undefined;
 }
@@ -60,7 +60,7 @@ export function servicePortLists(
 
 function listOf(
   endpoints: readonly Endpoint[],
-  { drawOf, affinitySeconds, both }: Balancing,
+  { drawOf, affinitySeconds, bothLists }: Balancing,
   isLocal = false,
 ): EndpointList {
   // A single endpoint needs no choice: all ways to draw share its chain.
@@ -71,9 +71,9 @@ function listOf(
     count,
     affinitySeconds,
     local: isLocal && affinitySeconds > 0,
-    ...(both && affinitySeconds > 0 && { both }),
+    ...(bothLists && affinitySeconds > 0 && { bothLists }),
   };
-  const key = [chooserName(balancer), affinitySeconds, balancer.local, balancer.both].join();
+  const key = [chooserName(balancer), affinitySeconds, balancer.local, balancer.bothLists].join();
   const shared = balancers.share(key, balancer);
   const targets = endpoints.map(({ target }) => target);
   return slots === undefined ? { balancer: shared, targets } : { balancer: shared, targets, slots };

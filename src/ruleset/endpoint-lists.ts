@@ -248,6 +248,7 @@ export class EndpointLists {
       if (from === to && before.kinds === port.kinds) continue;
       const order = to === undefined ? undefined : orderOf(to, before.orders[name] ?? from?.targets);
       port.orders = withOrder(port.orders, name, order === to?.targets ? undefined : order);
+      // One begins with all of the other.
       for (const kind of before.kinds.length > port.kinds.length ? before.kinds : port.kinds) {
         const written: WrittenList = {
           name,
@@ -381,7 +382,7 @@ function affinityElements(id: number, lists: ServicePortLists) {
     const balancer = lists[name]?.balancer;
     if (balancer === undefined) return [];
     const { method, affinitySeconds } = balancer;
-    const clients = CLIENTS_OF[balancer.both ? name : "cluster"];
+    const clients = CLIENTS_OF[balancer.bothLists ? name : "cluster"];
     const remember = rememberName(affinitySeconds, clients > 0);
     return [
       { set: AFFINITY_CHOOSERS, key: String(listId(id, name)), chain: chooserName(balancer), method },
@@ -395,7 +396,7 @@ function endpointValue(target: string, { kind }: FrontendKind): string {
   return kind === "interval" ? (splitParts(target)[0] ?? "") : target;
 }
 
-/** The lists that at least one frontend leads to. */
+/** The lists that at least one frontend leads to: see `externalLocalRules` for a way that leads to both. */
 function usedLists({ wanted, users }: KnownPort): ServicePortLists {
   const [cluster = 0, local = 0, externalCluster = 0, externalLocal = 0] = users;
   const isClusterUsed = cluster + externalCluster + externalLocal > 0;

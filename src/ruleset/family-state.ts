@@ -5,12 +5,12 @@ import type { ServicePortKey } from "../model/ids.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { Table } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
-import { Candidates } from "./candidates.ts";
 import { REFUSALS } from "./chain-names.ts";
 import { keepChain } from "./chain-roles.ts";
 import { DeltaTracker } from "./delta-tracker.ts";
 import { EndpointLists } from "./endpoint-lists.ts";
 import { type FrontendKind, kindOf, PORTS } from "./frontend-kinds.ts";
+import { FrontendOwners } from "./frontend-owners.ts";
 import type { FrontendRules } from "./frontend-rules.ts";
 import type { DividedIntervals, IntervalPiece } from "./interval-frontends.ts";
 import { ANY_ADDRESS, frontendKey, idOfKey, nodePortKey } from "./keys.ts";
@@ -54,7 +54,7 @@ export class FamilyState {
   /** The committed rules of each service port changed since the last commit; undefined for none. */
   readonly #before = new Map<ServicePortKey, ServicePortRules | undefined>();
   readonly #lost = new LostFrontends();
-  readonly #candidates = new Candidates(this.#lost);
+  readonly #frontends = new FrontendOwners(this.#lost);
   readonly #parts: OptionalParts;
   readonly #nodePorts = new Set<string>();
   #nodePortsRevision = 0;
@@ -86,7 +86,7 @@ export class FamilyState {
     this.#context = context;
     this.#intervalFeature = context.features.find(({ intervals }) => intervals !== undefined);
     this.#intervals = this.#intervalFeature?.intervals?.divide(
-      () => [...this.#candidates.owners.keys(), ...this.#context.apiServers],
+      () => [...this.#frontends.owners.keys(), ...this.#context.apiServers],
       this.#lost,
     );
     this.#parts = new OptionalParts(this.#tracker, context);
@@ -190,7 +190,7 @@ export class FamilyState {
 
   /** The service port that has a frontend, given by its key: see {@link FrontendRules}. */
   ownerOf(frontend: string): ServicePort | undefined {
-    const owner = this.#candidates.owners.get(frontend);
+    const owner = this.#frontends.owners.get(frontend);
     if (owner !== undefined) return owner.port;
     const piece = this.#intervals?.piece(frontend)?.port.key;
     return piece && this.#rules.get(piece)?.port;
@@ -258,7 +258,7 @@ export class FamilyState {
 
   /** The changes of conflicts since the last call. Call {@link FamilyState.divideIntervals} before. */
   takeConflictChanges(): ReturnType<LostFrontends["take"]> {
-    return this.#lost.take((frontend) => this.#candidates.owners.get(frontend)?.port);
+    return this.#lost.take((frontend) => this.#frontends.owners.get(frontend)?.port);
   }
 
   /**
@@ -267,7 +267,7 @@ export class FamilyState {
    */
   conflicts(most = Number.POSITIVE_INFINITY): Conflict[] {
     const family = this.table.family;
-    const explicit = firstSorted(this.#candidates.conflicts, most, ([frontend]) => frontend);
+    const explicit = firstSorted(this.#frontends.conflicts, most, ([frontend]) => frontend);
     const ofIntervals = firstSorted(this.#intervals?.conflicts() ?? [], most, ({ frontend }) => frontend);
     const all = [
       ...explicit.map(([frontend, candidates]) => {
@@ -282,7 +282,7 @@ export class FamilyState {
   /** The service ports that lost a frontend, or part of an interval, in the order of succession. */
   losersOf(frontend: string): readonly ServicePort[] {
     if (kindOf(frontend, this.kinds) !== PORTS) return this.#intervals?.losersOf(frontend) ?? [];
-    return (this.#candidates.conflicts.get(frontend) ?? []).slice(1).map(({ port }) => port);
+    return (this.#frontends.conflicts.get(frontend) ?? []).slice(1).map(({ port }) => port);
   }
 
   /** The service ports whose rules are not in the kernel yet, sorted, with their committed rules. */
@@ -356,7 +356,7 @@ export class FamilyState {
 
   /** The frontends and pieces of intervals, each with the service port that has it. */
   *#ownedFrontends(): Generator<OwnedFrontend> {
-    for (const [frontend, rules] of this.#candidates.owners) yield ownedFrontend(rules, frontend);
+    for (const [frontend, rules] of this.#frontends.owners) yield ownedFrontend(rules, frontend);
     yield* this.#intervals?.pieces() ?? [];
   }
 
@@ -384,7 +384,7 @@ export class FamilyState {
     before: ServicePortRules | undefined,
     after: ServicePortRules | undefined,
   ): void {
-    const { from, to } = this.#candidates.replace(key, before, after);
+    const { from, to } = this.#frontends.replace(key, before, after);
     if (from === to) return;
     if ((from === undefined) !== (to === undefined)) this.#updateExplicitPort(key);
     if (key.startsWith(`${ANY_ADDRESS[this.table.family]} `)) this.#setNodePort(key, to !== undefined);
@@ -399,7 +399,7 @@ export class FamilyState {
 
   /** Records that an explicit port came or went: the frontend of a service port, or an API server. */
   #updateExplicitPort(key: string): void {
-    const isThere = this.#candidates.owners.has(key) || this.#context.apiServers.includes(key);
+    const isThere = this.#frontends.owners.has(key) || this.#context.apiServers.includes(key);
     if (this.#intervals?.setPort(key, isThere)) this.#setExplicitPort(key, isThere);
   }
 
@@ -434,7 +434,7 @@ export class FamilyState {
 
   /** Writes the id of a frontend's list again. */
   #putListOf(key: string): void {
-    const owner = this.#candidates.owners.get(key);
+    const owner = this.#frontends.owners.get(key);
     const { port, rules } = this.#intervals?.piece(key) ?? (owner && ownedFrontend(owner, key)) ?? {};
     const id = port && this.ids.of(port.key);
     if (rules?.way !== undefined && id !== undefined) this.#putList(key, listId(id, rules.way));

@@ -7,10 +7,17 @@ import { canonicalAddresses } from "../nft/canonical/address.ts";
 import { joinParts, splitParts } from "../nft/elements.ts";
 import type { PortInterval } from "./interval-frontends.ts";
 import type { FamilyContext } from "./node-context.ts";
+import { PORT_PROTOCOLS } from "./sets.ts";
 
 /** The packet's source and destination address. */
 export const sourceAddress = (family: Family): Expression => payload(family, "saddr");
 export const destinationAddress = (family: Family): Expression => payload(family, "daddr");
+
+/**
+ * Excludes protocols without ports. A named set, because each anonymous one is a set of the table, and the
+ * kernel looks at all sets of a table for each change.
+ */
+export const HAS_PORTS: Statement = matches(meta("l4proto"), `@${PORT_PROTOCOLS}`);
 
 /**
  * The address in the key of a NodePort, which has none of its own. No Service can have this address, and

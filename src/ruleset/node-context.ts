@@ -1,10 +1,10 @@
 import type { Family } from "../base/family.ts";
 import type { Endpoint, ShareOf } from "../model/endpoint.ts";
+import type { EndpointChoice, Place } from "../model/endpoint-choice.ts";
 import type { NodePortAddresses } from "../model/node.ts";
 import type { Service } from "../model/service.ts";
 import type { LimitWords } from "../model/service-budget.ts";
 import type { PortOfService, ServedObjects, ServicePort } from "../model/service-port.ts";
-import type { EndpointChoice, Place } from "../model/topology.ts";
 import type { LastStatement, Rule, Statement } from "../nft/ast/json.ts";
 import type { Chain, Flowtable, SetSpec, TimeoutPolicy } from "../nft/ast/ruleset.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
@@ -159,6 +159,11 @@ const NO_PARTS: ReadonlySet<string> = new Set();
 export function flowtableOf(context: FamilyContext): Flowtable | undefined {
   const { features, family } = context;
   return features.find((part) => part.flowtable && isInTable(part, context))?.flowtable?.(family);
+}
+
+/** The rules of features that precede a rule with these conditions which refuses or drops connections. */
+export function beforeRefusal(context: FamilyContext, ...conditions: readonly Statement[]): Rule[] {
+  return context.features.flatMap((feature) => feature.beforeRefusal?.(context, conditions) ?? []);
 }
 
 /** Further frontends of service ports: intervals of ports, in sets and chains of their own. */

@@ -56,7 +56,7 @@ const CONTEXT: FamilyContext = {
 };
 
 const PLAIN: Balancer = { method: RANDOM, count: 2, affinitySeconds: 0, local: false };
-const STICKY: Balancer = { ...PLAIN, affinitySeconds: 60, local: true, both: true };
+const STICKY: Balancer = { ...PLAIN, affinitySeconds: 60, local: true, bothLists: true };
 
 /**
  * The required features. Each has a sample of the programmed table under another name, which `nft -c` checks.

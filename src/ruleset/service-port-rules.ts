@@ -1,5 +1,6 @@
 import { oncePerObject } from "../base/once-per-object.ts";
 import type { Endpoint } from "../model/endpoint.ts";
+import type { EndpointChoice } from "../model/endpoint-choice.ts";
 import type { Service } from "../model/service.ts";
 import {
   isExternallyAccessible,
@@ -7,7 +8,6 @@ import {
   usesClusterEndpoints,
   usesLocalEndpoints,
 } from "../model/service-port.ts";
-import type { EndpointChoice } from "../model/topology.ts";
 import { joinParts } from "../nft/elements.ts";
 import type { Refusal } from "./chain-names.ts";
 import { type EmptyList, type ServicePortLists, servicePortLists } from "./endpoint-list.ts";
@@ -57,7 +57,7 @@ export function renderServicePort(
   const lists = servicePortLists(choice.cluster, choice.local, {
     drawOf: (endpoints) => drawsIn(context)?.drawOf(port, endpoints, context),
     affinitySeconds: affinitySecondsOf(service, context),
-    ...(usesClusterEndpoints(port) && usesLocalEndpoints(port) && { both: true }),
+    ...(usesClusterEndpoints(port) && usesLocalEndpoints(port) && { bothLists: true }),
   });
   const further = intervalsIn(context);
   const intervals = further?.intervalsOf(port) ?? NONE;

@@ -1,13 +1,13 @@
 import { type Endpoint, portNameOf, SlicesByPort } from "../model/endpoint.ts";
-import type { ServiceName } from "../model/ids.ts";
-import type { ObjectCache } from "../model/object-cache.ts";
-import { type ServicePort, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
 import {
   chooseEndpoints,
   type EndpointChoice,
   type ExclusionReason,
   whyExcluded,
-} from "../model/topology.ts";
+} from "../model/endpoint-choice.ts";
+import type { ServiceName } from "../model/ids.ts";
+import type { ObjectCache } from "../model/object-cache.ts";
+import { type ServicePort, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
 import type { Refusal } from "./chain-names.ts";
 import { ejectionFor } from "./ejection.ts";
 import { elementCount, ownExcess } from "./element-count.ts";

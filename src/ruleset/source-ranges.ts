@@ -21,8 +21,7 @@ import type { FrontendKind } from "./frontend-kinds.ts";
 import type { SourceRanges } from "./frontend-rules.ts";
 import { packetFrontendKey, sourceAddress } from "./keys.ts";
 import { LEAST_REGISTER_VALUE } from "./list-ids.ts";
-import type { FamilyContext } from "./node-context.ts";
-import { beforeRefusal } from "./refusal-rules.ts";
+import { beforeRefusal, type FamilyContext } from "./node-context.ts";
 import { SOURCE_RANGES } from "./sets.ts";
 
 /**

@@ -6,7 +6,14 @@ import { hasBit, REGISTER, toBalancer } from "./balancers.ts";
 import { baseChains, RESET_PRIORITY } from "./base-chains.ts";
 import { CLUSTER_IPS_CHECK, DROP_CHAIN, MASQUERADING, REJECT_CHAIN } from "./chain-names.ts";
 import { type FrontendKind, type IntervalKind, PORTS } from "./frontend-kinds.ts";
-import { ANY_ADDRESS, addressSet, destinationAddress, packetFrontendKey, packetNodePortKey } from "./keys.ts";
+import {
+  ANY_ADDRESS,
+  addressSet,
+  destinationAddress,
+  HAS_PORTS,
+  packetFrontendKey,
+  packetNodePortKey,
+} from "./keys.ts";
 import { EXTERNAL_BIT } from "./list-ids.ts";
 import {
   externalLocalRules,
@@ -14,8 +21,13 @@ import {
   masqueradeClusterTraffic,
   masqueradingRules,
 } from "./masquerade.ts";
-import { type FamilyContext, intervalsIn, isInTable, type RulesetPart } from "./node-context.ts";
-import { beforeRefusal, HAS_PORTS } from "./refusal-rules.ts";
+import {
+  beforeRefusal,
+  type FamilyContext,
+  intervalsIn,
+  isInTable,
+  type RulesetPart,
+} from "./node-context.ts";
 import { SOURCE_RANGES_PART } from "./set-specs.ts";
 import { CLUSTER_IPS, NO_ENDPOINTS, NODEPORT_IPS } from "./sets.ts";
 import { sourceRangesAllowed, sourceRangesCheck, toSourceRangesCheck } from "./source-ranges.ts";

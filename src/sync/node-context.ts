@@ -2,15 +2,15 @@ import { FAMILIES, type Family } from "../base/family.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { FEATURES } from "../features/registry.ts";
 import { isEnabled } from "../features/selection.ts";
-import { type HostAddresses, hostAddresses, matchNodePortAddresses } from "../kernel/addresses.ts";
+import { type HostAddresses, hostAddresses } from "../kernel/addresses.ts";
 import { type HostFiles, hostFamilies } from "../kernel/host.ts";
 import type { ServerAddress } from "../kube/client/server-addresses.ts";
-import { compareAddresses, familyOf, isUnspecified } from "../model/ip.ts";
-import type { Node, NodePortAddresses } from "../model/node.ts";
+import { familyOf, isUnspecified } from "../model/ip.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import { frontendKey } from "../ruleset/keys.ts";
 import { MOST_STICKY_PORTS } from "../ruleset/list-ids.ts";
 import type { LocalTraffic, NodeContext } from "../ruleset/node-context.ts";
+import { nodePortAddressesOf } from "./node-port-addresses.ts";
 import type { SupportedOptions } from "./supported-options.ts";
 
 const LONGEST_INTERFACE_NAME = 15;
@@ -44,7 +44,7 @@ export function nodeContextOf(
       localTraffic: localTraffic(options, node.podCIDRs[family], family),
       masqueradeAll: options.masqueradeAll,
       masqueradeMark: 2 ** options.masqueradeBit,
-      nodePorts: nodePorts(options, nodeAddress, node, family, host),
+      nodePorts: nodePortAddressesOf(options, nodeAddress, node, family, host),
       loopbackNodePorts: options.nodePortAddresses.localhost[family],
       serviceCIDRs: cache.serviceCIDRs().flatMap(({ cidrs }) => cidrs[family]),
       apiServers: serverKeys(apiServers, family),
@@ -100,31 +100,6 @@ function wildcard(prefix: string): string {
 
 function sources(cidrs: readonly string[]): LocalTraffic {
   return cidrs.length === 0 ? { kind: "unknown" } : { kind: "sources", cidrs };
-}
-
-/**
- * Whether the Node is known, but only has addresses of the other family: kube-proxy then serves NodePorts on
- * all addresses of this one.
- */
-function isOfOtherFamily(node: Node, family: Family): boolean {
-  return node.addresses[family] === "" && FAMILIES.some((other) => node.addresses[other] !== "");
-}
-
-function nodePorts(
-  { nodePortAddresses }: ProxyOptions,
-  nodeAddress: string,
-  node: Node,
-  family: Family,
-  host: HostView,
-): NodePortAddresses {
-  const { primary, cidrs } = nodePortAddresses;
-  if (primary && nodeAddress === "" && cidrs[family].length === 0 && isOfOtherFamily(node, family)) {
-    return { kind: "all" };
-  }
-  const matched = matchNodePortAddresses(cidrs[family], host.addresses[family]);
-  if (matched.kind === "all" || !primary || nodeAddress === "" || matched.addresses.includes(nodeAddress))
-    return matched;
-  return { kind: "addresses", addresses: [...matched.addresses, nodeAddress].sort(compareAddresses) };
 }
 
 /** Reads the host. @throws AppError HOST if /proc cannot be read */

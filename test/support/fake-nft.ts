@@ -1,7 +1,7 @@
 import { conntrackDefaults } from "../../src/base/conntrack-defaults.ts";
 import type { Family } from "../../src/base/family.ts";
-import { OwnCommits } from "../../src/kernel/daemon-nft.ts";
 import { type Nft, NftProgram } from "../../src/kernel/nft.ts";
+import { OwnCommits } from "../../src/kernel/own-commits.ts";
 import type { ProcessResult, RunProcess } from "../../src/kernel/process.ts";
 import type { Command, TimeoutJson, Transaction } from "../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";

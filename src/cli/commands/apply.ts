@@ -17,9 +17,9 @@ import { deltaSize } from "../../nft/delta.ts";
 import { type FullSyncReport, fullSync } from "../../sync/full-sync.ts";
 import { checkFeatures, supportedOptions } from "../../sync/supported-options.ts";
 import { type Argv, isSet } from "../command.ts";
+import { type CommandResult, EXIT } from "../command-result.ts";
 import { budgetNotices, conflictNotices, hasErrors, loadedNotices, missingNodeText } from "../notices.ts";
 import { type CommandOptions, commandOptions, loadRequest } from "../options.ts";
-import { type CommandResult, EXIT } from "../output.ts";
 
 /**
  * `apply`: one full sync from files. Objects with errors leave the kernel as it is; a Service beyond a budget

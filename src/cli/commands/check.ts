@@ -17,9 +17,9 @@ import type { FeatureBudgetParts } from "../../ruleset/node-context.ts";
 import { quarantinedServices } from "../../sync/quarantine-changes.ts";
 import { outputFormat } from "../argument-values.ts";
 import { type Argv, isSet, listArgument } from "../command.ts";
+import { type CommandResult, EXIT, jsonText } from "../command-result.ts";
 import { diagnosticText, githubCommand, hasErrors, messageText } from "../notices.ts";
 import { commandOptions, loadRequest } from "../options.ts";
-import { type CommandResult, EXIT, jsonText } from "../output.ts";
 import type { Progress } from "../terminal.ts";
 
 /**

@@ -8,8 +8,8 @@ import { reservedPortFiles, reservePorts } from "../../kernel/reserved-ports.ts"
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { removalTransaction } from "../../nft/transaction.ts";
 import { type Argv, isSet } from "../command.ts";
+import { type CommandResult, EXIT } from "../command-result.ts";
 import { commandOptions } from "../options.ts";
-import { type CommandResult, EXIT } from "../output.ts";
 
 /** The name of the tables of kube-proxy's nftables mode. */
 const KUBE_PROXY_TABLE = "kube-proxy";

@@ -2,7 +2,7 @@ import { basename } from "node:path";
 import { badArgument } from "../../base/errors.ts";
 import { alternatives, quoted } from "../../base/text.ts";
 import { type Argv, COMPLETION_ARGUMENT, textArgument } from "../command.ts";
-import { type CommandResult, EXIT } from "../output.ts";
+import { type CommandResult, EXIT } from "../command-result.ts";
 
 /**
  * `completion`: prints a shell script that asks this program for completions.

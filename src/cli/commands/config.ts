@@ -2,8 +2,8 @@ import { counted } from "../../base/text.ts";
 import { printConfiguration } from "../../config/configuration-file.ts";
 import { resolveOptions } from "../../config/resolve.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
+import { type CommandResult, EXIT } from "../command-result.ts";
 import { optionsBesideDaemon, readConfigFile, warningNotices } from "../options.ts";
-import { type CommandResult, EXIT } from "../output.ts";
 
 /**
  * `config`: prints the effective configuration as a KubeProxyConfiguration, or with `--defaults` the default

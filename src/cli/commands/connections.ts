@@ -20,9 +20,9 @@ import { systemClock } from "../../kernel/system-clock.ts";
 import { canonicalAddress, familyOf } from "../../model/ip.ts";
 import { outputFormat, serviceArgument, unservedService } from "../argument-values.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
+import { type CommandResult, EXIT, failed, jsonText } from "../command-result.ts";
 import { loadedNotices } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
-import { type CommandResult, EXIT, failed, jsonText } from "../output.ts";
 import { columnWidths, type Progress, printable } from "../terminal.ts";
 
 /** `connections`: counts the tracked connections of this host by Service and endpoint. Changes nothing. */

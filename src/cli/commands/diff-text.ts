@@ -13,7 +13,7 @@ import {
   type PartChange,
   type RulesetDiff,
 } from "../../ruleset/ruleset-diff.ts";
-import { jsonText } from "../output.ts";
+import { jsonText } from "../command-result.ts";
 
 /** The names of the two sides of a comparison. */
 export interface DiffSides {

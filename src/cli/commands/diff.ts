@@ -13,9 +13,9 @@ import {
 import { hasNoDifference } from "../../ruleset/ruleset-diff.ts";
 import { outputFormat } from "../argument-values.ts";
 import { type Argv, isSet, listArgument, textArgument } from "../command.ts";
+import { type CommandResult, EXIT } from "../command-result.ts";
 import { diagnosticText, hasErrors, loadedNotices, originText } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
-import { type CommandResult, EXIT } from "../output.ts";
 import { diffJson, diffText } from "./diff-text.ts";
 import { outcomeGithub, outcomeJson, outcomeText } from "./outcome-text.ts";
 

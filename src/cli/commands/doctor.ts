@@ -8,9 +8,9 @@ import { loadDesired } from "../../inspect/load/desired.ts";
 import type { LoadRequest } from "../../inspect/load/load-request.ts";
 import { outputFormat } from "../argument-values.ts";
 import { type Argv, isSet, listArgument } from "../command.ts";
+import { type CommandResult, EXIT, jsonText } from "../command-result.ts";
 import { loadedNotices } from "../notices.ts";
 import { type CommandOptions, loadRequest, optionsDespiteDaemon } from "../options.ts";
-import { type CommandResult, EXIT, jsonText } from "../output.ts";
 import { type Style, styleFor, wrapped } from "../terminal.ts";
 
 /**

@@ -21,9 +21,9 @@ import { validateTransaction } from "../../nft/transaction-text.ts";
 import { type ElementOwners, elementOwners, type RulesetState } from "../../ruleset/ruleset-state.ts";
 import { outputFormat, serviceArgument, unservedService } from "../argument-values.ts";
 import { type Argv, isSet, oneOf, textArgument } from "../command.ts";
+import { type CommandResult, EXIT, failed } from "../command-result.ts";
 import { hasErrors, loadedNotices, originText } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
-import { type CommandResult, EXIT, failed } from "../output.ts";
 
 type Format = "json" | "nft";
 

@@ -5,9 +5,9 @@ import { hasFailures, type Report, reportJson, reportOf } from "../../inspect/ex
 import { type LoadedExplainInput, loadExplainInput } from "../../inspect/load/load-explain-input.ts";
 import { outputFormat } from "../argument-values.ts";
 import { type Argv, isSet } from "../command.ts";
+import { type CommandResult, EXIT, failed, jsonText } from "../command-result.ts";
 import { hasErrors, loadedNotices, originText } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
-import { type CommandResult, EXIT, failed, jsonText } from "../output.ts";
 import { type Progress, type Style, styleFor } from "../terminal.ts";
 import { explainQueryOf } from "./explain-arguments.ts";
 import { allReportText, explanationText, notServedText, portReportsText } from "./explanation-text.ts";

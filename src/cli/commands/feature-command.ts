@@ -30,9 +30,9 @@ import {
   unservedService,
 } from "../argument-values.ts";
 import { type Argv, FEATURE_ARGUMENT, isSet, type RunCommand, textArgument } from "../command.ts";
+import { EXIT, failed } from "../command-result.ts";
 import { loadedNotices } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
-import { EXIT, failed } from "../output.ts";
 import { untilInterrupted } from "../signals.ts";
 import { printable } from "../terminal.ts";
 

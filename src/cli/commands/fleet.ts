@@ -13,8 +13,8 @@ import { type ClusterClient, clusterClient } from "../../inspect/load/load-objec
 import type { LoadRequest } from "../../inspect/load/load-request.ts";
 import { namespaceArgument, outputFormat } from "../argument-values.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
+import { type CommandResult, EXIT, jsonText } from "../command-result.ts";
 import { commandOptions, loadRequest } from "../options.ts";
-import { type CommandResult, EXIT, jsonText } from "../output.ts";
 import { columnWidths, type Progress, printable } from "../terminal.ts";
 
 const POLL_MS = 2000;

@@ -8,8 +8,8 @@ import {
   type OutcomeReport,
   type ReportedDifference,
 } from "../../inspect/outcomes/compare-outcomes.ts";
+import { jsonText } from "../command-result.ts";
 import { githubCommand } from "../notices.ts";
-import { jsonText } from "../output.ts";
 
 /** Maximum numbers of differences and endpoints that are listed; the others are counted. */
 const MOST_DIFFERENCES = 100;

@@ -27,9 +27,9 @@ import {
   unservedService,
 } from "../argument-values.ts";
 import { type Argv, isSet } from "../command.ts";
+import { type CommandResult, EXIT, failed, jsonText } from "../command-result.ts";
 import { loadedNotices } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
-import { type CommandResult, EXIT, failed, jsonText } from "../output.ts";
 import { untilInterrupted } from "../signals.ts";
 import { PLAIN, type Progress, printable, styleFor } from "../terminal.ts";
 import { addressArgument } from "./explain-arguments.ts";

@@ -7,8 +7,8 @@ import { clusterNames, collectCluster } from "../../inspect/support-bundle/colle
 import { type BundleFile, type NamesByKind, redactor } from "../../inspect/support-bundle/redact.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
+import { type CommandResult, EXIT } from "../command-result.ts";
 import { nodeNameOf, optionsDespiteDaemon } from "../options.ts";
-import { type CommandResult, EXIT } from "../output.ts";
 import type { Progress } from "../terminal.ts";
 import { fleetRequest } from "./fleet.ts";
 

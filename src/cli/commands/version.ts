@@ -5,8 +5,8 @@ import { type HostVersions, hostVersions } from "../../kernel/versions.ts";
 import { isDenied, type RunningDaemon, runningDaemon } from "../../socket/daemon-client.ts";
 import { outputFormat } from "../argument-values.ts";
 import { type Argv, textArgument } from "../command.ts";
+import { type CommandResult, EXIT, jsonText } from "../command-result.ts";
 import { commandOptions } from "../options.ts";
-import { type CommandResult, EXIT, jsonText } from "../output.ts";
 
 /** The output of `--output json`: schemas/version.schema.json. */
 export interface Versions extends HostVersions {

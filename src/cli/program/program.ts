@@ -1,7 +1,7 @@
 import { AppError } from "../../base/errors.ts";
 import { systemReason } from "../../kube/files/diagnostic.ts";
 import { COMPLETION_ARGUMENT, textArgument } from "../command.ts";
-import { asYaml, EXIT, errorText, type Output, type ProgramContext } from "../output.ts";
+import { asYaml, EXIT, errorText, type Output, type ProgramContext } from "../command-result.ts";
 import { type ProgressStream, terminalProgress } from "../terminal.ts";
 import { type Choice, chooseCommand } from "./choose-command.ts";
 

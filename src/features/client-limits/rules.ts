@@ -4,8 +4,12 @@ import type { ElementStatement, Rule, Statement } from "../../nft/ast/json.ts";
 import type { Chain, DataType, SetSpec } from "../../nft/ast/ruleset.ts";
 import { SERVICE_PORT_ID } from "../../ruleset/balancers.ts";
 import { sourceAddress } from "../../ruleset/keys.ts";
-import type { FamilyContext, PortPart, RulesetPart } from "../../ruleset/node-context.ts";
-import { beforeRefusal } from "../../ruleset/refusal-rules.ts";
+import {
+  beforeRefusal,
+  type FamilyContext,
+  type PortPart,
+  type RulesetPart,
+} from "../../ruleset/node-context.ts";
 import { addressType, PLAIN } from "../../ruleset/set-specs.ts";
 import {
   type ClientLimits,

@@ -1,6 +1,6 @@
 import { conntrackDefaults } from "../../base/conntrack-defaults.ts";
 import { durationText, parseDuration } from "../../base/duration.ts";
-import type { ConntrackSettings } from "../../model/conntrack-settings.ts";
+import type { ConntrackSettings } from "../../kernel/sysctl.ts";
 import type { Protocol } from "../../model/ids.ts";
 import { parseNamedValues, type ValueRange } from "../../model/named-values.ts";
 import type { Service } from "../../model/service.ts";

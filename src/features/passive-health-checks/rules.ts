@@ -1,6 +1,6 @@
+import type { EndpointChoice } from "../../model/endpoint-choice.ts";
 import { isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../../model/ip.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import type { EndpointChoice } from "../../model/topology.ts";
 import { CONNECTION_HAS_DNAT, concat, masked, matches, meta, payload } from "../../nft/ast/expression.ts";
 import type { Rule, Statement } from "../../nft/ast/json.ts";
 import type { Chain, DataType, SetSpec } from "../../nft/ast/ruleset.ts";

@@ -1,6 +1,5 @@
 import type { Format, Option } from "../../base/option.ts";
-import type { KernelSetting } from "../../kernel/sysctl.ts";
-import type { ConntrackSettings } from "../../model/conntrack-settings.ts";
+import type { ConntrackSettings, KernelSetting } from "../../kernel/sysctl.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { Ruleset, Table } from "../../nft/ast/ruleset.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { hostAddresses, matchNodePortAddresses } from "../../../src/kernel/addresses.ts";
+import { hostAddresses } from "../../../src/kernel/addresses.ts";
 import { FakeHostFiles } from "../../support/fake-host-files.ts";
 
 const FIB_TRIE = `Main:
@@ -55,26 +55,5 @@ describe("hostAddresses", () => {
     expect(await ofInterfaces({ lo: [lo] })).toEqual(["10.0.0.2", "127.0.0.1"]);
     expect(await ofInterfaces({ lo: [lo], eth1: [{ address: "10.0.0.9" }] })).toEqual(["127.0.0.1"]);
     expect(await ofInterfaces({ eth0: [{ address: "192.0.2.9" }], eth1: [] })).toEqual(["192.0.2.9"]);
-  });
-});
-
-describe("the NodePort addresses", () => {
-  const addresses = ["10.0.0.2", "127.0.0.1", "192.0.2.9"];
-
-  test.each([[["0.0.0.0/0"]], [["10.0.0.0/8", "0.0.0.0/0"]]])("of %j are all addresses", (cidrs) => {
-    expect(matchNodePortAddresses(cidrs, addresses)).toEqual({ kind: "all" });
-  });
-
-  test.each([
-    [["10.0.0.0/8"], ["10.0.0.2"]],
-    [
-      ["10.0.0.2/32", "192.0.2.0/24"],
-      ["10.0.0.2", "192.0.2.9"],
-    ],
-    [[], []],
-    [["127.0.0.0/8"], []],
-    [["172.16.0.0/12"], []],
-  ])("of %j are %j", (cidrs, matched) => {
-    expect(matchNodePortAddresses(cidrs, addresses)).toEqual({ kind: "addresses", addresses: matched });
   });
 });

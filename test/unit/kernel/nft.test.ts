@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { dryRunNft, OwnCommits } from "../../../src/kernel/daemon-nft.ts";
+import { dryRunNft } from "../../../src/kernel/daemon-nft.ts";
 import { NftProgram } from "../../../src/kernel/nft.ts";
 import { DAEMON_LIMITS } from "../../../src/kernel/nft-limits.ts";
 import { listTable } from "../../../src/kernel/nft-listings.ts";
+import { OwnCommits } from "../../../src/kernel/own-commits.ts";
 import type { RunProcess } from "../../../src/kernel/process.ts";
 import type { Command, Transaction } from "../../../src/nft/ast/json.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import type { ConntrackSettings } from "../../../src/kernel/sysctl.ts";
 import { applySettings, conntrackSettings } from "../../../src/kernel/sysctl.ts";
-import type { ConntrackSettings } from "../../../src/model/conntrack-settings.ts";
 import { FakeHostFiles } from "../../support/fake-host-files.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 

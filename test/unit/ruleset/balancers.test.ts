@@ -22,10 +22,10 @@ test.each<[string, Partial<Balancer>, FrontendKind?]>([
   ["range-balance-3", {}, RANGES],
   ["affinity", { affinitySeconds: 600 }],
   ["affinity-local", { affinitySeconds: 600, local: true }],
-  ["affinity-both", { affinitySeconds: 600, both: true }],
-  ["affinity-both-local", { affinitySeconds: 600, both: true, local: true }],
+  ["affinity-both", { affinitySeconds: 600, bothLists: true }],
+  ["affinity-both-local", { affinitySeconds: 600, bothLists: true, local: true }],
   ["range-affinity", { affinitySeconds: 600 }, RANGES],
-  ["range-affinity-both-local", { affinitySeconds: 600, both: true, local: true }, RANGES],
+  ["range-affinity-both-local", { affinitySeconds: 600, bothLists: true, local: true }, RANGES],
   ["in-turn-7", { method: TURNS, count: 7 }],
   ["affinity", { method: TURNS, count: 7, affinitySeconds: 60 }],
   ["affinity-local", { method: TURNS, affinitySeconds: 60, local: true }],
@@ -133,7 +133,7 @@ describe("the chain of a balancer with affinity", () => {
     "over a list %s, where there is another, begins with a client's endpoint there and writes its own entry",
     (_, local, own, other) => {
       const nameOf = (text: string) => (text.includes(localId) ? "local" : "cluster");
-      const uses = texts(balancerChain("ip", { ...sticky, local, both: true })).map((text) => {
+      const uses = texts(balancerChain("ip", { ...sticky, local, bothLists: true })).map((text) => {
         const [finding, remembering = ""] = text.split(" map @affinity-clients ");
         if (remembering !== "") return [`find ${nameOf(finding ?? "")}`, `remember ${nameOf(remembering)}`];
         if (text.startsWith("delete")) return [`delete ${nameOf(text)}`];

@@ -18,9 +18,9 @@ const METHODS = drawMethodsIn(ALL_PARTS);
 const DRAWS: readonly Draw[] = METHODS.flatMap((method) => method.counts.map((count) => ({ method, count })));
 
 const AFFINITY: readonly Balancer[] = [false, true].flatMap((local) =>
-  [{}, { both: true as const }].map((both) => ({
+  [{}, { bothLists: true as const }].map((bothLists) => ({
     ...{ ...FIRST, affinitySeconds: 1, local },
-    ...both,
+    ...bothLists,
   })),
 );
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { chooseEndpoints } from "../../../src/model/endpoint-choice.ts";
 import type { SliceEndpoint } from "../../../src/model/endpoint-slice.ts";
-import { chooseEndpoints } from "../../../src/model/topology.ts";
 import { type Balancer, balancerName, chooserName } from "../../../src/ruleset/chain-names.ts";
 import { PORTS } from "../../../src/ruleset/frontend-kinds.ts";
 import { MOST_STICKY_ENDPOINTS } from "../../../src/ruleset/list-ids.ts";

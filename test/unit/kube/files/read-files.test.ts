@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
 import type { AppError } from "../../../../src/base/errors.ts";
-import { errorText } from "../../../../src/cli/output.ts";
+import { errorText } from "../../../../src/cli/command-result.ts";
 import { readFiles } from "../../../../src/kube/files/read-files.ts";
 
 const TOWN = fileURLToPath(new URL("../../../fixtures/town/objects", import.meta.url));

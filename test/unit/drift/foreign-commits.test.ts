@@ -1,7 +1,7 @@
 import { endianness } from "node:os";
 import { describe, expect, test } from "vitest";
 import type { Family } from "../../../src/base/family.ts";
-import { committedChanges, ForeignCommits } from "../../../src/drift/foreign-changes.ts";
+import { committedChanges, ForeignCommits } from "../../../src/drift/foreign-commits.ts";
 import type { TableMessage } from "../../../src/drift/kernel-events.ts";
 import type { RawElement } from "../../../src/netlink/raw-element.ts";
 import { diffRuleset } from "../../../src/nft/delta.ts";

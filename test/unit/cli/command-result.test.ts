@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
-import { asYaml } from "../../../src/cli/output.ts";
+import { asYaml } from "../../../src/cli/command-result.ts";
 
 const VALUES = [
   { a: ["no", "10:53", "1.2.3.4:80", "0777"], b: { c: 'line\nbreak "quoted"' } },

@@ -11,7 +11,7 @@ export interface OwnerChange {
 }
 
 /** Tracks which service ports want each frontend, and which one has it. */
-export class Candidates {
+export class FrontendOwners {
   /** The service port that each frontend belongs to. */
   readonly #owners = new Map<string, ServicePortRules>();
   /** The candidates for each frontend that several service ports want (rare), best first. */

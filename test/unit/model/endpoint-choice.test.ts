@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { chooseEndpoints, type Place, whyExcluded } from "../../../src/model/endpoint-choice.ts";
 import type { SliceEndpoint } from "../../../src/model/endpoint-slice.ts";
-import { chooseEndpoints, type Place, whyExcluded } from "../../../src/model/topology.ts";
 import {
   DRAINING,
   endpoint,
