@@ -28,7 +28,7 @@ export class Upkeep {
   readonly #periodic: PeriodicTask[] = [];
   readonly #host: HostChanges;
   #costlyTables: readonly CostlyTable[] = [];
-  #isLogged = false;
+  #areCostlyLogged = false;
 
   /**
    * @param options returns the current options
@@ -110,8 +110,8 @@ export class Upkeep {
     const { nft, system, logger } = this.#input;
     const tables = await system.costlyTables(nft).catch(() => []);
     this.#costlyTables = tables;
-    if (this.#isLogged || tables.length === 0) return;
-    this.#isLogged = true;
+    if (this.#areCostlyLogged || tables.length === 0) return;
+    this.#areCostlyLogged = true;
     const counts = tables.map(costlyTableText);
     const action = costlyTablesAdvice(tables);
     logger.warn({ tables: counts, action }, "sets of other software slow down changes of both IP families");

@@ -71,7 +71,7 @@ interface Compared {
 
 /** A running comparison. */
 interface Comparing {
-  /** The changes that our syncs made or had to send meanwhile. */
+  /** The changes that our syncs made meanwhile, or have yet to send. */
   readonly own: Set<TableDelta>;
   inDoubt: boolean;
   readonly stop: AbortController;
@@ -129,7 +129,7 @@ export class Verifier implements SyncSubscriber {
 
   /** Compares now, because changes by others may have been missed. */
   compareNow(): void {
-    if (this.#task !== undefined && this.#last !== undefined) void this.#compare();
+    if (this.#task !== undefined && this.#last !== undefined) void this.#compareForAll();
   }
 
   /** Ends running comparisons, which then find unreadable tables. Nothing is reported after this. */
@@ -162,7 +162,7 @@ export class Verifier implements SyncSubscriber {
    */
   async recheck(scope: ComparisonScope): Promise<readonly TableDelta[] | undefined> {
     for (let tries = 0; tries < TRIES; tries++) {
-      const { comparison, inDoubt } = await this.#read(scope);
+      const { comparison, inDoubt } = await this.#compareOnce(scope);
       if (comparison.kind === "unreadable") return undefined;
       if (!inDoubt) return comparison.differences;
     }
@@ -175,7 +175,7 @@ export class Verifier implements SyncSubscriber {
    */
   async find(signal?: AbortSignal): Promise<TimedComparison> {
     for (let tries = 0; tries < TRIES && signal?.aborted !== true; tries++) {
-      const found = await this.#compare(signal);
+      const found = await this.#compareForAll(signal);
       if (found !== undefined) return found;
     }
     return { at: this.#parts.clock.monotonic(), comparison: UNKNOWN };
@@ -185,7 +185,7 @@ export class Verifier implements SyncSubscriber {
     const { events, clock, onVerified } = this.#parts;
     if (!events.isTrusted || this.#last === undefined) return;
     if (await this.#isUnchanged(this.#last)) onVerified(clock.now());
-    else await this.#compare();
+    else await this.#compareForAll();
   }
 
   /** Whether verified tables are still correct: only our syncs have changed them since. */
@@ -197,7 +197,7 @@ export class Verifier implements SyncSubscriber {
   }
 
   /** Compares after the current comparison; undefined if a sync left the result in doubt. Never rejects. */
-  #compare(signal?: AbortSignal): Promise<TimedComparison | undefined> {
+  #compareForAll(signal?: AbortSignal): Promise<TimedComparison | undefined> {
     this.#next ??= this.#newComparison();
     const shared = this.#next;
     shared.wanted++;
@@ -221,7 +221,7 @@ export class Verifier implements SyncSubscriber {
   async #compareAndReport(signal: AbortSignal): Promise<TimedComparison | undefined> {
     const { clock } = this.#parts;
     const at = clock.monotonic();
-    const compared = await this.#read("everything", signal);
+    const compared = await this.#compareOnce("everything", signal);
     const finding = { at, comparison: compared.comparison };
     if (signal.aborted || this.#isStopped) return finding;
     if (compared.inDoubt && compared.comparison.kind === "compared") return undefined;
@@ -233,7 +233,7 @@ export class Verifier implements SyncSubscriber {
    * Compares while syncs continue, and ignores everything that they change meanwhile.
    * @param signal ends the comparison
    */
-  async #read(scope: ComparisonScope, signal?: AbortSignal): Promise<Compared> {
+  async #compareOnce(scope: ComparisonScope, signal?: AbortSignal): Promise<Compared> {
     const { reconciler, tables } = this.#parts;
     const stop = new AbortController();
     const comparing: Comparing = { own: new Set(reconciler.unsent), inDoubt: false, stop };

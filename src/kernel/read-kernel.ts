@@ -66,11 +66,9 @@ export async function compareKernel(
     for (const table of Object.values(desired)) {
       const actual = await declaredTable(reader, table.family, signal);
       const delta = diffDeclarations(actual, table);
-      const sets =
-        delta.mode === "change" ? await compareSets(reader, actual, table, signal, scope) : undefined;
-      differences.push(
-        ...nonEmpty({ ...delta, elements: sets?.flatMap((set) => set.result()) ?? delta.elements }),
-      );
+      const sets = delta.mode === "change" && (await compareSets(reader, actual, table, signal, scope));
+      const elements = sets ? sets.flatMap((set) => set.result()) : delta.elements;
+      differences.push(...nonEmpty({ ...delta, elements }));
     }
     return { kind: "compared", differences };
   } catch (error) {
@@ -93,10 +91,7 @@ export function actualTables(desired: Ruleset, differences: readonly TableDelta[
   return tables;
 }
 
-/**
- * Whether the failure says nothing about the tables. If nft answers, or crashes on a table, the tables must
- * be rebuilt.
- */
+/** Whether a failure says nothing about the tables. Others tell of tables to rebuild. */
 function isNftAtFault(error: unknown): boolean {
   return error instanceof AppError && error.code !== "NFT_OUTPUT" && error.code !== "NFT_FEATURE";
 }
@@ -155,6 +150,7 @@ async function compareSets(
           for (const { key, value } of batch) comparison.listed(key, value);
       };
       await dump();
+      // A dump may miss elements: asks for a few, and dumps again for many.
       if (!(await areMissing(reader, desired.family, known.spec, comparison))) await dump();
     }
     result.push(comparison);
@@ -166,9 +162,8 @@ async function compareSets(
 const MOST_ABSENT = 100;
 
 /**
- * Asks for elements that a dump lacks one by one: beside changes, it may miss others as well.
- * @returns true if the kernel confirmed for each missing element that it is not there; false after
- * {@link MOST_ABSENT} of them, and for intervals, about which it cannot be asked one by one
+ * Asks for the elements that a dump lacks, one by one. Intervals cannot be asked for.
+ * @returns whether none is left that a dump could find; false after {@link MOST_ABSENT} absent ones
  */
 async function areMissing(
   reader: TableReader,

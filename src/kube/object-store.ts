@@ -46,7 +46,7 @@ export interface ObjectStoreOptions<T> {
  * `transform` returns: whatever else changes in an object costs no work beyond reading it.
  */
 export class ObjectStore<T> {
-  readonly #entries: Staged<T> = new Map();
+  readonly #entries = new Map<string, Entry<T>>();
   #closed = false;
   readonly #options: ObjectStoreOptions<T>;
 
@@ -93,10 +93,7 @@ export class ObjectStore<T> {
     staged.set(identity.key, isSameVersion(known, identity) ? known : this.#makeEntry(identity, raw));
   }
 
-  /**
-   * Returns true if a list has none of the known objects, among them the object `key`, which every cluster
-   * has.
-   */
+  /** Whether a list has none of the known objects; false while `key` is unknown, which every cluster has. */
   lacksAll(staged: Staged<T>, key: string): boolean {
     const isKnown = (each: string) => this.#entries.get(each)?.object !== undefined;
     if (!isKnown(key)) return false;

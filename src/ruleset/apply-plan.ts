@@ -162,6 +162,7 @@ function newFirst(
   };
 }
 
+/** Divides a delta for {@link newFirst}. `isNeeded`: whether some parts must come before others. */
 function partsOf(delta: TableDelta, stale: readonly TableDelta[]) {
   const none = onlyElements(delta, []);
   if (delta.mode !== "change")
@@ -213,7 +214,8 @@ function hasChanges({ added, deleted }: ElementsDelta): boolean {
  */
 function changes(all: readonly TableDelta[], size: number, kinds: readonly FrontendKind[]): Step[] {
   const { deltas, ranges } = withoutRemovedRanges(all);
-  const { main, deletions } = withoutChainDeletions(deltas.map(withHandover));
+  const withEveryChain = deltas.map(withHandover);
+  const { main, deletions } = withoutChainDeletions(withEveryChain);
   const lastRanges: Step = { name: "removed source ranges", deltas: ranges, divided: "in order" };
   const last: Step = { name: "removed chains", deltas: deletions };
   const isLarge = deltaSize(deltas).elements > size;
@@ -238,7 +240,7 @@ function changes(all: readonly TableDelta[], size: number, kinds: readonly Front
   return [
     {
       name: "everything at once",
-      deltas: deltas.map(withHandover),
+      deltas: withEveryChain,
       ...(deletions.length > 0 && { ifBusy }),
     },
     lastRanges,

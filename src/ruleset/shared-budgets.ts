@@ -22,9 +22,8 @@ interface Counted extends Claim, ServedObjects {
  * Decides which Services are served, and with which features. A Service beyond its own budget is not served.
  * Shared resources are elements in the kernel, list ids of session affinity, and those of features. They go
  * to the oldest Services ({@link AgeBudget}), so that a newer one never takes them. Without enough elements,
- * a Service is not served at all. Without enough ids it loses session affinity, and without enough ranges it
- * loses its ranges; without enough watched endpoints, its passive health checks. Enabled features have
- * budgets of their own.
+ * a Service is not served at all. Without enough of anything else, it loses the feature that needs it, such
+ * as session affinity for ids.
  *
  * Elements are counted from all endpoints and ids from all ports, so that readiness probes change no
  * decision.

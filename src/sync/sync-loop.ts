@@ -21,9 +21,7 @@ export interface SyncLoopParts {
   readonly nodeContext: NodeContextReader;
 }
 
-/**
- * Called when a sync has rendered its objects. Returns a function to call when the kernel has their rules.
- */
+/** Begins when a sync has rendered its objects. Returns the end, to call when the kernel has their rules. */
 type Moment = () => () => void;
 
 /** Maximum time that {@link SyncLoop.atOneMoment} waits for a successful sync. Milliseconds. */
@@ -38,7 +36,8 @@ export class SyncLoop {
   readonly #parts: SyncLoopParts;
   #subscribers: readonly SyncSubscriber[] = [];
   #given: Ruleset | undefined;
-  #cleanUp: Promise<void> = Promise.resolve();
+  /** The last change of {@link SyncLoop.between}, which may be under way. */
+  #lastChange: Promise<void> = Promise.resolve();
   /** The sync that is under way, or the last one. */
   #running: Promise<unknown> = Promise.resolve();
   /** Whether to delete stale chains after the next sync. */
@@ -127,8 +126,8 @@ export class SyncLoop {
    * @throws as `change` does
    */
   between<Result>(change: () => Promise<Result>): Promise<Result> {
-    const changed = Promise.all([this.#cleanUp, this.#running]).then(change);
-    this.#cleanUp = changed.then(nothing, nothing);
+    const changed = Promise.all([this.#lastChange, this.#running]).then(change);
+    this.#lastChange = changed.then(nothing, nothing);
     return changed;
   }
 
@@ -164,7 +163,7 @@ export class SyncLoop {
   }
 
   async #sync(): Promise<boolean> {
-    await this.#cleanUp;
+    await this.#lastChange;
     const isDone = await this.#syncNow();
     if (isDone && this.#isCleanUpDue) await this.#deleteNow();
     return isDone;
@@ -200,11 +199,13 @@ export class SyncLoop {
       // While Services wait there is no pause: each sync brings some of them, with small changes of others.
       const areWaiting = outcome.waiting.size > 0;
       if (areWaiting || reconciler.state.staleSourceRanges > 0) this.#parts.runner.request(areWaiting);
+      // A comparison for this sync ran before it.
+      const durationMs = clock.monotonic() - startedMonotonic + (outcome.comparisonMs ?? 0);
       const times = {
         startedAt,
         endedAt: endedAt(),
         startedMonotonic,
-        durationMs: clock.monotonic() - startedMonotonic + (outcome.comparisonMs ?? 0),
+        durationMs,
         triggerTimes: brought.triggerTimes.map(({ family, at }) => ({ family, at: wallTimeOf(at) })),
         receivedAt: brought.receivedAt.map(({ at }) => wallTimeOf(at)),
       };

@@ -32,12 +32,13 @@ const PAUSE_RATIO = 10;
 const MOST_PROBED = 32;
 const MOST_PROBED_OF_NAMESPACE = 8;
 
-interface Watched {
+/** What is known of a watched endpoint. Times are on the monotonic clock. */
+interface EndpointState {
   observation: Observation;
-  /** When it was last probed, on the monotonic clock. */
+  /** When it was last probed. */
   probedAt: number;
-  /** The same time, unless the endpoint has returned to the lists since. */
-  keptSince: number;
+  /** The same, or never if it has returned to the lists since: it may then be ejected again at once. */
+  keptAt: number;
 }
 
 /** An endpoint that the kernel's lists may still have. */
@@ -59,7 +60,7 @@ export class PassiveHealth implements DaemonPart {
   readonly #probeOf: Probe;
   readonly #release: ReturnType<typeof unansweredReleaser>;
   readonly #watched = new WatchedEndpoints();
-  readonly #known: ByFamily<Map<string, Watched>> = byFamily(() => new Map());
+  readonly #known: ByFamily<Map<string, EndpointState>> = byFamily(() => new Map());
   readonly #ejections = new Ejections();
   /** The endpoints that are being probed, each with the namespace of the Service for which it is probed. */
   readonly #probing = new Map<string, string>();
@@ -72,7 +73,7 @@ export class PassiveHealth implements DaemonPart {
   #task: PeriodicTask | undefined;
   #isStopped = false;
   /** The number of ejections so far. */
-  #ejected = 0;
+  #ejectionCount = 0;
 
   constructor(
     host: FeatureHost,
@@ -120,7 +121,7 @@ export class PassiveHealth implements DaemonPart {
     nft_proxy_endpoint_ejections_total: {
       kind: "counter",
       help: "Endpoints that were ejected because they did not answer this node",
-      samples: () => one(this.#ejected),
+      samples: () => one(this.#ejectionCount),
     },
     nft_proxy_watched_connections_total: {
       kind: "counter",
@@ -228,7 +229,7 @@ export class PassiveHealth implements DaemonPart {
     const observation = observe(known?.observation, counts);
     if (known === undefined) {
       const never = Number.NEGATIVE_INFINITY;
-      this.#known[family].set(target, { observation, probedAt: never, keptSince: never });
+      this.#known[family].set(target, { observation, probedAt: never, keptAt: never });
       return;
     }
     const { last } = known.observation;
@@ -274,7 +275,7 @@ export class PassiveHealth implements DaemonPart {
    */
   #suspects(now: number): { readonly family: Family; readonly target: string }[] {
     const nodeContext = this.#host.nodeContext();
-    // All endpoints of a service port ask for it, and it counts all of them.
+    // Each endpoint of a service port asks, and an answer counts all of them.
     const judged = new Map<WatchedPort, boolean>();
     const mayEject = (port: WatchedPort) => {
       const may = judged.get(port) ?? this.#mayEject(port);
@@ -288,7 +289,7 @@ export class PassiveHealth implements DaemonPart {
         if (attempts === 0 || this.#ejections.has(target)) return [];
         const ports = this.#watched.portsOf(family, target).filter((port) => {
           const { failures, intervalMs, ejectMs } = port.check;
-          const isDue = now - known.probedAt >= intervalMs && now - known.keptSince >= ejectMs;
+          const isDue = now - known.probedAt >= intervalMs && now - known.keptAt >= ejectMs;
           return isDue && attempts >= failures && mayEject(port);
         });
         if (ports.length === 0 || context === undefined || !mayTry(target, context)) return [];
@@ -307,7 +308,7 @@ export class PassiveHealth implements DaemonPart {
   async #probe(family: Family, target: string, port: WatchedPort): Promise<void> {
     const { clock } = this.#host;
     const known = this.#known[family].get(target);
-    if (known !== undefined) known.probedAt = known.keptSince = clock.monotonic();
+    if (known !== undefined) known.probedAt = known.keptAt = clock.monotonic();
     const base = known?.observation.base;
     this.#probing.set(target, namespaceOf(port.service));
     const [address = "", number] = splitParts(target);
@@ -316,16 +317,17 @@ export class PassiveHealth implements DaemonPart {
     // The state of an endpoint that left the lists meanwhile was deleted, even if the endpoint is back.
     if (this.#isStopped || this.#known[family].get(target) !== known) return;
     if (answer === "unknown") return;
+    const hasAnsweredClient = known?.observation.base !== base;
     if (answer === "answered") this.#recordAnswer(family, target);
     else if (this.#ejections.has(target)) this.#ejections.failedAgain(target, clock.monotonic());
-    else if (known?.observation.base === base) await this.#ejectUnlessAnswered(family, target, port);
+    else if (!hasAnsweredClient) await this.#ejectUnlessAnswered(family, target, port);
   }
 
   #recordAnswer(family: Family, target: string): void {
     const known = this.#known[family].get(target);
     if (known !== undefined) known.observation = answered(known.observation);
     // If it fails again, it may be probed immediately.
-    if (known !== undefined && this.#ejections.has(target)) known.keptSince = Number.NEGATIVE_INFINITY;
+    if (known !== undefined && this.#ejections.has(target)) known.keptAt = Number.NEGATIVE_INFINITY;
     this.#endEjection(family, target);
   }
 
@@ -356,7 +358,7 @@ export class PassiveHealth implements DaemonPart {
         "ejected an endpoint that does not answer",
       );
     this.#leaving.push({ endpoint, since: clock.monotonic() });
-    this.#ejected += 1;
+    this.#ejectionCount += 1;
     for (const service of services) this.#warn(service, endpoint);
     requestSync();
   }

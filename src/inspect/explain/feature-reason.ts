@@ -16,11 +16,10 @@ import { noEndpointReason, type Reason, sourceRangeReason } from "./service-reas
  * if it concerns none.
  */
 export function featureReason(
-  connection: Connection,
-  isServed: boolean,
+  connection: Connection & { readonly isServed: boolean },
   input: ExplainInput,
 ): Reason | undefined {
-  const { from, to, port, protocol } = connection;
+  const { from, to, port, protocol, isServed } = connection;
   const services = servicesAt(to, input);
   const packet: Omit<ExplainedPacket, "without"> = {
     ...{ from: from.address, to, port, protocol, isServed, services },

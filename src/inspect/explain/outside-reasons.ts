@@ -31,7 +31,7 @@ export function outsideReason(connection: Connection, input: ExplainInput): Reas
     loadBalancer(connection, input) ??
     overBudget(connection, input) ??
     ownEcho(connection, input) ??
-    featureReason(connection, false, input) ??
+    featureReason({ ...connection, isServed: false }, input) ??
     unservedPort(connection, input) ??
     unallocated(connection, input) ??
     otherNodePortAddress(connection, input) ??

@@ -47,7 +47,7 @@ function reasonOf(result: OwnResult, evidence: Evidence, input: ExplainInput): R
   switch (result) {
     case "served":
       return (
-        (match === undefined ? featureReason(connection, true, input) : undefined) ??
+        (match === undefined ? featureReason({ ...connection, isServed: true }, input) : undefined) ??
         balancedReason(connection, match, endpoints, input.cache)
       );
     case "varies":
