@@ -30,7 +30,7 @@ export interface Flow {
    * number.
    */
   readonly id: number;
-  /** The conntrack zone; undefined for the default one. */
+  /** The conntrack zone, perhaps only of the client's packets; undefined for the default one. */
   readonly zone: number | undefined;
   readonly mark: number;
   /** What the client sent and received; undefined unless nf_conntrack_acct is on. */
@@ -80,6 +80,7 @@ const TIMES = 20;
 
 export const TUPLE_ADDRESSES = 1;
 export const TUPLE_PROTOCOL = 2;
+const TUPLE_ZONE = 3;
 const SOURCES: ReadonlySet<number> = new Set([1, 3]);
 export const PROTOCOL_NUMBER = 1;
 export const SOURCE_PORT = 2;
@@ -110,6 +111,8 @@ const OFFLOADED = (1 << 14) | (1 << 15);
 
 interface Tuple {
   protocol: number;
+  /** Undefined unless the zone is only that of this direction. */
+  zone: number | undefined;
   readonly source: { address: string; port: number };
   readonly destination: { address: string; port: number };
 }
@@ -157,7 +160,7 @@ export function readFlow(
     state: state ?? stateOf(status),
     remaining,
     id,
-    zone,
+    zone: zone ?? original.zone,
     mark,
     sent,
     received,
@@ -196,21 +199,23 @@ function readTuple(
 ): Tuple {
   const tuple: Tuple = {
     protocol: 0,
+    zone: undefined,
     source: { address: "", port: 0 },
     destination: { address: "", port: 0 },
   };
   const types = [family === "ip" ? "ipv4_addr" : "ipv6_addr"] as const;
   view.each(view.content(from), limit, (part, start, until) => {
+    if (part === TUPLE_ZONE) tuple.zone = view.number16(start, until);
+    // Other parts need not have parts of their own.
+    if (part !== TUPLE_ADDRESSES && part !== TUPLE_PROTOCOL) return;
     view.each(view.content(start), until, (type, at, end) => {
       if (part === TUPLE_ADDRESSES) {
         const text = decodedParts(types, view.latin1(at, end), endianness);
         if (text === undefined) throw new MalformedMessage("address of another family");
         tuple[SOURCES.has(type) ? "source" : "destination"].address = text;
-      } else if (part === TUPLE_PROTOCOL) {
-        if (type === PROTOCOL_NUMBER) tuple.protocol = view.number8(at, end);
-        else if (type === SOURCE_PORT) tuple.source.port = view.number16(at, end);
-        else if (type === DESTINATION_PORT) tuple.destination.port = view.number16(at, end);
-      }
+      } else if (type === PROTOCOL_NUMBER) tuple.protocol = view.number8(at, end);
+      else if (type === SOURCE_PORT) tuple.source.port = view.number16(at, end);
+      else if (type === DESTINATION_PORT) tuple.destination.port = view.number16(at, end);
     });
   });
   return tuple;

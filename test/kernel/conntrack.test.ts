@@ -253,6 +253,22 @@ describe("the conntrack table by netlink", () => {
     expect(Math.abs(Date.now() - (tcp?.startedAt ?? 0))).toBeLessThan(60_000);
   });
 
+  test.each([
+    ["of the client's packets", ["--orig-zone", "7"], 7],
+    ["of the answers", ["--reply-zone", "7"], undefined],
+  ])("has flows with a zone only %s, reads them again and expires them", async (_, zoned, zone) => {
+    for (const { vip: to } of families) {
+      add(to, to.includes(":") ? "2001:db8::9" : "192.0.2.9", 1);
+      add(to, to.includes(":") ? "2001:db8::a" : "192.0.2.10", 1, ...zoned);
+    }
+    const flows = await listed(...EVERYWHERE);
+    const ofZone = flows.filter(({ client }) => ["192.0.2.10", "2001:db8::a"].includes(client.address));
+    expect([flows.length, ...ofZone.map((flow) => flow.zone)]).toEqual([4, zone, zone]);
+    expect((await table.current(ofZone)).map(({ id }) => id)).toEqual(ofZone.map(({ id }) => id));
+    await table.expireFlows(ofZone);
+    expect(await listed(...EVERYWHERE)).toHaveLength(2);
+  });
+
   test("is filtered in the kernel, by address and by port", async () => {
     for (const { vip: to, a } of families) {
       const from = to.includes(":") ? "2001:db8::9" : "192.0.2.9";
