@@ -1,7 +1,7 @@
 import { constants, setPriority } from "node:os";
 import { AppError } from "../base/errors.ts";
 import type { ProgramEnd } from "./process.ts";
-import { type OpenProgram, openProgram } from "./running-programs.ts";
+import { type OpenProgram, openProgram, rightsHint } from "./running-programs.ts";
 
 const SOCAT = "socat";
 
@@ -119,5 +119,6 @@ export function socketFailure(
   const reason = signal === undefined ? `exit code ${exitCode}` : `ended by ${signal}`;
   return new AppError("HOST", `${path}, which reads the kernel's tables, ended: ${stderr.trim() || reason}`, {
     evidence,
+    hint: rightsHint(stderr),
   });
 }

@@ -11,8 +11,13 @@ const OPEN_OPTIONS = {
   maxBuffer: { stderr: 100_000 },
 } as const;
 
-/** How nft says that it lacks a right. */
+/** How nft and socat say that they lack a right. */
 const DENIED = /Operation not permitted|Permission denied|you must be root/;
+
+/** A hint if a program says on standard error that it lacks a right. */
+export function rightsHint(stderr: string): string | undefined {
+  return DENIED.test(stderr) ? "run as root or with CAP_NET_ADMIN" : undefined;
+}
 
 /** The error of a program that ended, or could not be started. */
 function programError(path: string, args: readonly string[], end: ProgramEnd): AppError {
@@ -23,8 +28,7 @@ function programError(path: string, args: readonly string[], end: ProgramEnd): A
   }
   const reason = stderr.trim() || (signal === undefined ? `exit code ${exitCode}` : `ended by ${signal}`);
   const evidence = { command: [path, ...args].join(" "), stderr: stderr.trim() };
-  const hint = DENIED.test(stderr) ? "run as root or with CAP_NET_ADMIN" : undefined;
-  return new AppError("HOST", `${path} failed: ${reason}`, { evidence, hint });
+  return new AppError("HOST", `${path} failed: ${reason}`, { evidence, hint: rightsHint(stderr) });
 }
 
 async function* linesOf(pieces: AsyncIterable<string>): AsyncGenerator<string, void, undefined> {

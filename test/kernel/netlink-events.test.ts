@@ -159,6 +159,19 @@ describe("NetlinkEvents", () => {
     rmSync(directory, { recursive: true });
   });
 
+  test("says which right is missing", async () => {
+    const directory = mkdtempSync(join(tmpdir(), "netlink-events-"));
+    const socat = join(directory, "socat");
+    writeFileSync(socat, '#!/bin/sh\nexec setpriv --bounding-set=-all --inh-caps=-all socat "$@"\n');
+    chmodSync(socat, 0o755);
+    const heard = listen({ socat });
+    await expect(heard.events.ready).rejects.toMatchObject({
+      message: expect.stringContaining("Operation not permitted"),
+      hint: "run as root or with CAP_NET_ADMIN",
+    });
+    rmSync(directory, { recursive: true });
+  });
+
   test("leaves no socat behind if its process is killed", async () => {
     const script = `import { NetlinkEvents } from "./src/kernel/netlink-events.ts";
       import { systemClock } from "./src/kernel/system-clock.ts";

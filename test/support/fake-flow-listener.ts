@@ -6,14 +6,17 @@ export class FakeFlowListener {
   /** The number of changes that the kernel dropped. */
   dropped = 0;
   starts = 0;
+  /** The reason why listening ends before it begins, if it does. */
+  startFailure: unknown;
   /** Undefined while nobody listens. */
   #handlers: FlowHandlers | undefined;
 
   readonly listen: StartFlowListener = (handlers) => {
     this.starts += 1;
     this.#handlers = handlers;
+    if (this.startFailure !== undefined) this.fail(this.startFailure);
     return {
-      ready: Promise.resolve(true),
+      ready: Promise.resolve(this.startFailure === undefined),
       dropped: async () => this.dropped,
       stop: () => {
         this.#handlers = undefined;

@@ -51,14 +51,18 @@ export async function follow(
     },
   });
   const startedAt = clock.monotonic();
+  let failure: unknown;
   const listener = served
     ? host.listenToFlows({
         wants: mayMatter,
         onFlow: (change, flow) => observer.see(change, flow),
-        onEnd: (error) => feed.end(error),
+        onEnd: (error) => {
+          failure = error;
+          feed.end(error);
+        },
       })
     : undefined;
-  await listener?.ready;
+  if ((await listener?.ready) === false) throw failure;
   let known = 0;
   const refresh = new PeriodicTask(
     clock,

@@ -167,6 +167,12 @@ describe("observe --follow", () => {
     expect(await loadsAfter(10_000)).toBe(2);
   });
 
+  test("fails without a note of what it follows if it cannot listen", async () => {
+    const { host, listener } = commandHost({ flags: follow });
+    listener.startFailure = new Error("cannot start socat (ENOENT)");
+    await expect(command.run(host)).rejects.toThrow("cannot start socat");
+  });
+
   test("ends with the error that ends the listening", async () => {
     const { host, listener } = commandHost({ flags: follow });
     const { lines } = await command.run(host);
