@@ -82,7 +82,10 @@ export class ServiceTraffic implements DaemonPart {
       help: "What the metrics of observed connections lack: notifications that the kernel dropped, and the figures of ended connections",
       labels: ["what"],
       samples: async () => {
-        this.#lost = (await this.#listener?.dropped()) ?? this.#lost;
+        const listener = this.#listener;
+        const lost = (await listener?.dropped()) ?? 0;
+        // The kernel forgets its count with the socket, which may be gone before we learn of it.
+        if (listener === this.#listener) this.#lost = Math.max(this.#lost, lost);
         return [
           { labels: { what: "notifications" }, value: this.#lostBefore + this.#lost },
           { labels: { what: "figures" }, value: this.#observer.withoutFigures },

@@ -106,6 +106,30 @@ describe("the metrics of observed connections", () => {
     listener.fail(new Error("socat ended"));
     expect(await values()).toEqual(['notifications"} 5', 'figures"} 1']);
   });
+
+  test("count once what is read while listening ends", async () => {
+    const { series, listener } = await observing();
+    const lost = async () => (await series("nft_proxy_observed_lost_total"))[0]?.split(" ")[1];
+    listener.dropped = 5;
+    expect(await lost()).toBe("5");
+    const end = () => {
+      listener.fail(new Error("socat ended"));
+      return 5;
+    };
+    Object.defineProperty(listener, "dropped", { get: end });
+    expect(await lost()).toBe("5");
+  });
+
+  test("never lose what they lacked, although the kernel forgets it with the socket", async () => {
+    const { series, listener } = await observing();
+    const lost = async () => (await series("nft_proxy_observed_lost_total"))[0]?.split(" ")[1];
+    listener.dropped = 5;
+    expect(await lost()).toBe("5");
+    listener.dropped = 0;
+    expect(await lost()).toBe("5");
+    listener.fail(new Error("socat ended"));
+    expect(await lost()).toBe("5");
+  });
 });
 
 test("listening starts again after it ended, which is logged, until the daemon stops", async () => {
