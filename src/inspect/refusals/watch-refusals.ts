@@ -56,7 +56,13 @@ export async function* watchRefusals(
   for (let before = first; !isStopped; ) {
     await Promise.race([sleep(pause), stopped]);
     const startedAt = systemClock.monotonic();
-    const seen = await Promise.race([read(), stopped]);
+    const reading: { seen?: SeenRefusals } = {};
+    const readOnce = async () => {
+      reading.seen = await read();
+    };
+    // The value of a race is kept until all its promises are settled.
+    await Promise.race([readOnce(), stopped]);
+    const { seen } = reading;
     if (seen === undefined) return;
     // Reading a full set costs seconds of CPU, in this process, the daemon and the kernel.
     pause = Math.max(WATCH_MS, WATCH_PAUSE_RATIO * (systemClock.monotonic() - startedAt));
