@@ -158,8 +158,8 @@ export class ServiceTraffic implements DaemonPart {
     });
     this.#listener = listener;
     if (!(await listener.ready)) return;
-    this.#failures.end();
-    logger.info({ lacks: accountingWarnings(this.#accounting) }, "observing connections");
+    if (this.#failures.isFailing) this.#failures.end();
+    else logger.info({ lacks: accountingWarnings(this.#accounting) }, "observing connections");
   }
 
   #listenAgain(error: unknown): void {

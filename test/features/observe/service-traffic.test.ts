@@ -146,7 +146,6 @@ test("listening starts again after it ended, which is logged, until the daemon s
     "observing connections",
     "cannot observe connections, whose metrics stand still (logged once)",
     "connections are observed again",
-    "observing connections",
   ]);
   part.stop();
   expect(listener.isHeard).toBe(false);
