@@ -1,10 +1,11 @@
+import { oneOf } from "../base/argument.ts";
 import { type AppError, badArgument } from "../base/errors.ts";
 import { didYouMean } from "../base/nearest.ts";
 import { quoted } from "../base/text.ts";
 import { isNamed, likelyService, type ServiceArgument } from "../inspect/explain/query.ts";
 import type { Desired } from "../inspect/load/desired.ts";
 import { namespaceOf, type ServiceName, serviceName } from "../model/ids.ts";
-import { type Argv, oneOf, textArgument } from "./command.ts";
+import { type Argv, textArgument } from "./command.ts";
 
 const LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
 const FORM = new RegExp(`^(?:(${LABEL})/)?(${LABEL})(?::(${LABEL}))?$`);

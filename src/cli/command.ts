@@ -1,6 +1,4 @@
-import { badArgument } from "../base/errors.ts";
 import type { Flag } from "../base/option.ts";
-import { alternatives, quoted } from "../base/text.ts";
 import type { CommandResult } from "./command-result.ts";
 import { FLAGS } from "./flags.ts";
 import type { ParsedArguments } from "./parse-arguments.ts";
@@ -56,16 +54,6 @@ export function listArgument(argv: Argv, name: string): string[] {
 /** The last value of a flag; undefined without the flag. */
 export function textArgument(argv: Argv, name: string): string | undefined {
   return listArgument(argv, name).at(-1);
-}
-
-/**
- * Returns the word of `words` that `text` is. `subject` is what has the value: a flag, for example.
- * @throws AppError BAD_ARGUMENT for any other text
- */
-export function oneOf<Word extends string>(subject: string, words: readonly Word[], text: string): Word {
-  const word = words.find((each) => each === text);
-  if (word !== undefined) return word;
-  throw badArgument(`${subject} must be ${alternatives(words)}, not ${quoted(text)}`);
 }
 
 /** Whether a boolean flag is true. */

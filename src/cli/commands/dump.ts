@@ -1,3 +1,4 @@
+import { oneOf } from "../../base/argument.ts";
 import { FAMILIES, type Family } from "../../base/family.ts";
 import { firstNames } from "../../base/text.ts";
 import {
@@ -20,7 +21,7 @@ import { rebuildTransaction, toTransaction } from "../../nft/transaction.ts";
 import { validateTransaction } from "../../nft/transaction-text.ts";
 import { type ElementOwners, elementOwners, type RulesetState } from "../../ruleset/ruleset-state.ts";
 import { outputFormat, serviceArgument, unservedService } from "../argument-values.ts";
-import { type Argv, isSet, oneOf, textArgument } from "../command.ts";
+import { type Argv, isSet, textArgument } from "../command.ts";
 import { type CommandResult, EXIT, failed } from "../command-result.ts";
 import { hasErrors, loadedNotices, originText } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";

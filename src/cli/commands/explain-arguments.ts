@@ -1,3 +1,4 @@
+import { numberUpTo, oneOf } from "../../base/argument.ts";
 import { type AppError, badArgument } from "../../base/errors.ts";
 import { alternatives, quoted } from "../../base/text.ts";
 import type { GivenClient, Source } from "../../inspect/explain/packet.ts";
@@ -6,7 +7,7 @@ import { PROTOCOLS, type Protocol } from "../../model/ids.ts";
 import { canonicalAddress, familyOf } from "../../model/ip.ts";
 import { ECHO_PROTOCOLS } from "../../nft/ast/expression.ts";
 import { namespaceArgument, parseService, serviceArgument } from "../argument-values.ts";
-import { type Argv, isSet, oneOf, textArgument } from "../command.ts";
+import { type Argv, isSet, textArgument } from "../command.ts";
 
 const QUERY_FORMS = "ADDRESS:PORT[/PROTOCOL], ADDRESS or SERVICE[:PORT]";
 const EXAMPLES =
@@ -142,9 +143,7 @@ export function addressArgument(argv: Argv, flag: string): string | undefined {
  */
 export function readPort(text: string | undefined): number {
   if (text === undefined) throw badArgument("--to needs --port");
-  const port = /^[1-9]\d{0,4}$/.test(text) ? Number(text) : 0;
-  if (port >= 1 && port <= 65535) return port;
-  throw badArgument(`the port must be a number from 1 to 65535, not ${quoted(text)}`);
+  return numberUpTo(65_535, "the port", text);
 }
 
 /**

@@ -1,3 +1,4 @@
+import { numberUpTo } from "../../base/argument.ts";
 import { parseDuration } from "../../base/duration.ts";
 import { badArgument } from "../../base/errors.ts";
 import { counted, quoted } from "../../base/text.ts";
@@ -151,10 +152,7 @@ function readDuration(argv: Argv): number {
 }
 
 function readRate(argv: Argv): number {
-  const text = textArgument(argv, "rate") ?? "5";
-  const rate = /^[1-9]\d{0,3}$/.test(text) ? Number(text) : 0;
-  if (rate >= 1 && rate <= MOST_RATE) return rate;
-  throw badArgument(`--rate must be a number from 1 to ${MOST_RATE}, not ${quoted(text)}`);
+  return numberUpTo(MOST_RATE, "--rate", textArgument(argv, "rate") ?? "5");
 }
 
 /** A packet's story for people, with a line feed at its end. */

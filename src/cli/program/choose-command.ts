@@ -1,8 +1,9 @@
+import { oneOf } from "../../base/argument.ts";
 import { type AppError, badArgument } from "../../base/errors.ts";
 import { didYouMean } from "../../base/nearest.ts";
 import { listText } from "../../base/text.ts";
 import { formerFlagHint } from "../../config/former-settings.ts";
-import { type Argv, type Command, FORMATS, flagsOf, oneOf, textArgument } from "../command.ts";
+import { type Argv, type Command, FORMATS, flagsOf, textArgument } from "../command.ts";
 import { parseArguments } from "../parse-arguments.ts";
 import { COMMANDS, commandOf, takesWord } from "./commands.ts";
 

@@ -36,13 +36,30 @@ export async function readAccounting(files: HostFiles): Promise<Accounting> {
   return { events: await isOn("events"), bytes: await isOn("acct"), times: await isOn("timestamp") };
 }
 
-/** Says what is missing, and how to switch it on. */
-export function accountingWarnings({ events, bytes, times }: Accounting): string[] {
+/** Something that the kernel does not tell. */
+export interface AccountingWarning {
+  readonly text: string;
+  /** How to switch it on. */
+  readonly advice: string;
+}
+
+/** A warning with its advice. */
+export function adviceText({ text, advice }: AccountingWarning): string {
+  return `${text} (${advice})`;
+}
+
+/** Lists what the kernel does not tell. */
+export function accountingWarnings({ events, bytes, times }: Accounting): AccountingWarning[] {
   const on = (name: string) => `sysctl -w net.netfilter.nf_conntrack_${name}=1`;
-  const also = "or run the daemon with --observe=accounting";
-  return [
-    ...(events ? [] : [`no connection is reported: nf_conntrack_events is off (${on("events")})`]),
-    ...(bytes ? [] : [`bytes are not counted: nf_conntrack_acct is off (${on("acct")}, ${also})`]),
-    ...(times ? [] : [`durations are unknown: nf_conntrack_timestamp is off (${on("timestamp")}, ${also})`]),
+  const orDaemon = (name: string) => `${on(name)}, or run the daemon with --observe=accounting`;
+  const warnings = [
+    { isOn: events, text: "no connection is reported: nf_conntrack_events is off", advice: on("events") },
+    { isOn: bytes, text: "bytes are not counted: nf_conntrack_acct is off", advice: orDaemon("acct") },
+    {
+      isOn: times,
+      text: "durations are unknown: nf_conntrack_timestamp is off",
+      advice: orDaemon("timestamp"),
+    },
   ];
+  return warnings.filter(({ isOn }) => !isOn).map(({ text, advice }) => ({ text, advice }));
 }

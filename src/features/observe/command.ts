@@ -1,9 +1,8 @@
-import { badArgument } from "../../base/errors.ts";
+import { numberUpTo, oneOf } from "../../base/argument.ts";
 import type { Flag, FlagType } from "../../base/option.ts";
-import { alternatives, quoted } from "../../base/text.ts";
 import { isTranslated } from "../../kernel/conntrack.ts";
 import type { CommandHost, CommandObjects, CommandOutput, FeatureCommand } from "../seam/command.ts";
-import { accountingWarnings, readAccounting } from "./accounting.ts";
+import { accountingWarnings, adviceText, readAccounting } from "./accounting.ts";
 import { follow, type Wanted } from "./follow.ts";
 import { END_STATES, observation } from "./observer.ts";
 import { isAbout, Names, placesOf } from "./subject.ts";
@@ -41,7 +40,7 @@ async function run(host: CommandHost): Promise<CommandOutput> {
   const wanted = wantedOf(host);
   const accounting = await readAccounting(host.files);
   const warnings = wanted.served ? accountingWarnings(accounting) : [];
-  const notices = warnings.map((text) => `note: ${text}`);
+  const notices = warnings.map((warning) => `note: ${adviceText(warning)}`);
   const objects = await host.objects();
   if (!host.isSet("follow")) return { lines: present(host, objects, wanted), notices };
   const hasFigures = accounting.bytes || accounting.times;
@@ -53,13 +52,9 @@ async function run(host: CommandHost): Promise<CommandOutput> {
 
 /** @throws AppError BAD_ARGUMENT */
 function wantedOf(host: CommandHost): Wanted {
-  const verdict = host.text("verdict");
-  if (verdict !== undefined && !VERDICTS.some((one) => one === verdict))
-    throw badArgument(`--verdict must be ${alternatives(VERDICTS)}, not ${quoted(verdict)}`);
-  const text = host.text("rate") ?? String(DEFAULT_RATE);
-  const rate = /^[1-9]\d{0,5}$/.test(text) ? Number(text) : 0;
-  if (rate < 1 || rate > MOST_RATE)
-    throw badArgument(`--rate must be a number from 1 to ${MOST_RATE}, not ${quoted(text)}`);
+  const text = host.text("verdict");
+  const verdict = text === undefined ? undefined : oneOf("--verdict", VERDICTS, text);
+  const rate = numberUpTo(MOST_RATE, "--rate", host.text("rate") ?? String(DEFAULT_RATE));
   return { served: verdict !== "refused", refused: verdict !== "served", rate };
 }
 

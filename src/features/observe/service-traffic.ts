@@ -9,9 +9,10 @@ import { ConnectionAttribution } from "../../conntrack/connection-attribution.ts
 import type { FlowListener } from "../../kernel/flow-listener.ts";
 import { type ServiceName, serviceLabels } from "../../model/ids.ts";
 import type { DaemonPart, FeatureCard, FeatureHost } from "../seam/daemon-part.ts";
-import { type Accounting, accountingWarnings, readAccounting } from "./accounting.ts";
+import { type Accounting, accountingWarnings, adviceText, readAccounting } from "./accounting.ts";
 import { ConnectionObserver, mayMatter, type Observation } from "./observer.ts";
 import { TrafficByName } from "./summary.ts";
+import { ValuesByName } from "./values-by-name.ts";
 
 /** Maximum number of Services that are counted separately; the rest is counted without a Service name. */
 const MOST_COUNTED = 1000;
@@ -24,9 +25,6 @@ const RETRY = 30_000;
 
 /** The card shows the busiest Services of the last whole period. Milliseconds. */
 const PERIOD = 60_000;
-
-/** Maximum number of Services that the card names. */
-const NAMED = 5;
 
 const DURATION = "nft_proxy_observed_connection_duration_seconds";
 
@@ -44,7 +42,9 @@ export class ServiceTraffic implements DaemonPart {
   readonly #host: FeatureHost;
   readonly #failures: FailureLog;
   readonly #observer: ConnectionObserver;
-  readonly #counts = new Map<ServiceName | "", Counts>();
+  readonly #counts = new ValuesByName<ServiceName, Counts>(MOST_COUNTED, () => {
+    return { began: 0, ended: 0, sent: 0, received: 0, durations: new HistogramCounts(BUCKETS) };
+  });
   #attribution: ConnectionAttribution | undefined;
   #listener: FlowListener | undefined;
   #accounting: Accounting | undefined;
@@ -74,8 +74,7 @@ export class ServiceTraffic implements DaemonPart {
       kind: "histogram",
       help: "Durations of ended connections to Services; none while nf_conntrack_timestamp is off",
       labels: ["namespace", "service"],
-      samples: () =>
-        [...this.#counts].flatMap(([name, { durations }]) => durations.samples(DURATION, labelsOf(name))),
+      samples: () => this.#series().flatMap(([labels, { durations }]) => durations.samples(DURATION, labels)),
     },
     nft_proxy_observed_lost_total: {
       kind: "counter",
@@ -133,7 +132,7 @@ export class ServiceTraffic implements DaemonPart {
   /** Undefined before the first sync. */
   card(): FeatureCard | undefined {
     if (this.#accounting === undefined) return undefined;
-    const missing = accountingWarnings(this.#accounting).map((text) => text.replace(/ \(.*/, ""));
+    const missing = accountingWarnings(this.#accounting).map(({ text }) => text);
     if (this.#failures.isFailing) missing.unshift("connections are not observed: see the log");
     const busy = this.#busyBefore ?? this.#busy;
     const when = this.#busyBefore === undefined ? "since the start" : "in the last whole minute";
@@ -142,7 +141,7 @@ export class ServiceTraffic implements DaemonPart {
       tone: this.#failures.isFailing ? "bad" : busy.size === 0 ? "idle" : "good",
       value: counted(busy.total.connections, "connection"),
       lines: [`to ${counted(busy.size, "Service")} began ${when}`, ...missing],
-      list: busy.top(NAMED).map(([name, { connections, sent, received }]) => {
+      list: busy.top().map(([name, { connections, sent, received }]) => {
         return `${name}: ${counted(connections, "connection")}, ${sent + received} B`;
       }),
     };
@@ -159,7 +158,8 @@ export class ServiceTraffic implements DaemonPart {
     this.#listener = listener;
     if (!(await listener.ready)) return;
     if (this.#failures.isFailing) this.#failures.end();
-    else logger.info({ lacks: accountingWarnings(this.#accounting) }, "observing connections");
+    else
+      logger.info({ lacks: accountingWarnings(this.#accounting).map(adviceText) }, "observing connections");
   }
 
   #listenAgain(error: unknown): void {
@@ -177,7 +177,7 @@ export class ServiceTraffic implements DaemonPart {
   }
 
   #count({ event, port, flow, durationMs }: Observation): void {
-    const counts = this.#countsOf(port.service.name);
+    const counts = this.#counts.of(port.service.name);
     if (event === "began") {
       counts.began += 1;
       this.#busy.addConnection(port.service.name);
@@ -190,32 +190,19 @@ export class ServiceTraffic implements DaemonPart {
     if (durationMs !== undefined) counts.durations.add(durationMs / 1000);
   }
 
-  #countsOf(service: ServiceName): Counts {
-    const known = this.#counts.get(service);
-    if (known !== undefined) return known;
-    const name = this.#counts.size < MOST_COUNTED ? service : "";
-    const counts = this.#counts.get(name) ?? {
-      began: 0,
-      ended: 0,
-      sent: 0,
-      received: 0,
-      durations: new HistogramCounts(BUCKETS),
-    };
-    this.#counts.set(name, counts);
-    return counts;
-  }
-
   #samples(label: string, valuesOf: (counts: Counts) => Readonly<Record<string, number>>): Sample[] {
-    return [...this.#counts].flatMap(([name, counts]) =>
+    return this.#series().flatMap(([labels, counts]) =>
       Object.entries(valuesOf(counts)).map(([word, value]) => ({
-        labels: { ...labelsOf(name), [label]: word },
+        labels: { ...labels, [label]: word },
         value,
       })),
     );
   }
-}
 
-/** The labels of a Service; empty for those that are counted together. */
-function labelsOf(name: ServiceName | ""): Labels {
-  return name === "" ? { namespace: "", service: "" } : serviceLabels(name);
+  /** The counts of each Service, and those of the rest, if any, without a name. */
+  #series(): (readonly [Labels, Counts])[] {
+    const named = [...this.#counts].map(([name, counts]) => [serviceLabels(name), counts] as const);
+    const { rest } = this.#counts;
+    return rest === undefined ? named : [...named, [{ namespace: "", service: "" }, rest]];
+  }
 }

@@ -3,6 +3,7 @@ import type { Flow } from "../../kernel/conntrack.ts";
 import { joinParts } from "../../nft/elements.ts";
 import type { ExplainedRefusal } from "../seam/command.ts";
 import type { Observation } from "./observer.ts";
+import { ValuesByName } from "./values-by-name.ts";
 
 /** Maximum number of Services, clients and endpoints that are counted separately, each. */
 const MOST_COUNTED = 20_000;
@@ -16,50 +17,48 @@ export interface Traffic {
   received: number;
 }
 
+/** Maximum number of names to show. */
+const MOST_SHOWN = 5;
+
+const noTraffic = (): Traffic => ({ connections: 0, sent: 0, received: 0 });
+
 /** Counts traffic by name. Beyond a number of names, the rest is counted together. */
 export class TrafficByName {
-  readonly total: Traffic = { connections: 0, sent: 0, received: 0 };
-  /** That of the names that are not counted separately. */
-  readonly rest: Traffic = { connections: 0, sent: 0, received: 0 };
-  readonly #most: number;
-  readonly #counts = new Map<string, Traffic>();
+  readonly total = noTraffic();
+  readonly #counts: ValuesByName<string, Traffic>;
 
   constructor(most: number = MOST_COUNTED) {
-    this.#most = most;
+    this.#counts = new ValuesByName(most, noTraffic);
   }
 
   get size(): number {
     return this.#counts.size;
   }
 
-  /** Counts a connection that began or is open. */
-  addConnection(name: string): void {
-    for (const counts of [this.total, this.#of(name)]) counts.connections += 1;
+  /** That of the names that are not counted separately; undefined if there are none. */
+  get rest(): Traffic | undefined {
+    return this.#counts.rest;
   }
 
-  /** Counts the bytes of one that is open or ended, if they are known. */
+  /** Counts a connection that began or is open. */
+  addConnection(name: string): void {
+    for (const counts of [this.total, this.#counts.of(name)]) counts.connections += 1;
+  }
+
+  /** Counts the bytes of an open or ended connection, if they are known. */
   addBytes(name: string, { sent, received }: Pick<Flow, "sent" | "received">): void {
-    for (const counts of [this.total, this.#of(name)]) {
+    for (const counts of [this.total, this.#counts.of(name)]) {
       counts.sent += sent?.bytes ?? 0;
       counts.received += received?.bytes ?? 0;
     }
   }
 
-  /** The names with the most connections, the most first; then those with the most bytes. */
-  top(most: number): [name: string, traffic: Traffic][] {
+  /** The first names by connections, then by bytes. */
+  top(): [name: string, traffic: Traffic][] {
     const bytes = ({ sent, received }: Traffic) => sent + received;
     return [...this.#counts]
       .sort(([, a], [, b]) => b.connections - a.connections || bytes(b) - bytes(a))
-      .slice(0, most);
-  }
-
-  #of(name: string): Traffic {
-    const known = this.#counts.get(name);
-    if (known !== undefined) return known;
-    if (this.#counts.size >= this.#most) return this.rest;
-    const counts = { connections: 0, sent: 0, received: 0 };
-    this.#counts.set(name, counts);
-    return counts;
+      .slice(0, MOST_SHOWN);
   }
 }
 

@@ -123,9 +123,6 @@ export interface Extent {
   readonly dropped: number;
 }
 
-/** Maximum number of Services, clients and endpoints that the summary names, each. */
-const NAMED = 5;
-
 /** The lines of the summary. */
 export function summaryLines(
   summary: Summary,
@@ -133,7 +130,7 @@ export function summaryLines(
   format: string,
   podOf: (address: string) => string,
 ): string[] {
-  const tops = LISTS.map((name) => [name, summary[name].top(NAMED)] as const);
+  const tops = LISTS.map((name) => [name, summary[name].top()] as const);
   const { events, refusedPackets } = summary;
   if (format === "json") {
     const { tookMs, ...unseen } = extent;
@@ -183,8 +180,8 @@ function topLines(
     `    ${name}: ${counted(connections, "connection")}, ${sent} B sent, ${received} B received`;
   const pod = (name: string) => (list === "clients" ? podOf(name) : "");
   return [
-    `  most active ${list}${size > NAMED ? ` of ${size}` : ""}:`,
+    `  most active ${list}${size > top.length ? ` of ${size}` : ""}:`,
     ...top.map(([id, of]) => line(`${nameOf(list, id)} ${pod(id)}`.trimEnd(), of)),
-    ...(rest.connections > 0 ? [line("others", rest)] : []),
+    ...(rest === undefined || rest.connections === 0 ? [] : [line("others", rest)]),
   ];
 }
