@@ -10,12 +10,8 @@ import type { ExplainInput } from "../../inspect/explain/explain-input.ts";
 import { isNamed, type ServiceArgument } from "../../inspect/explain/query.ts";
 import { listingNft } from "../../inspect/load/kernel-tables.ts";
 import { loadExplainInput } from "../../inspect/load/load-explain-input.ts";
-import {
-  explainRefusals,
-  readSeenRefusals,
-  type SeenRefusals,
-} from "../../inspect/refusals/refused-destinations.ts";
-import { latestInput, watchRefusals } from "../../inspect/refusals/watch-refusals.ts";
+import { readSeenRefusals, type SeenRefusals } from "../../inspect/refusals/refused-destinations.ts";
+import { explainSeen, latestInput, watchRefusals } from "../../inspect/refusals/watch-refusals.ts";
 import { conntrackTable } from "../../kernel/conntrack.ts";
 import { flowListener } from "../../kernel/flow-listener.ts";
 import { hostFiles } from "../../kernel/host.ts";
@@ -51,10 +47,7 @@ export function runnerOf({ formats, run }: FeatureCommand): RunCommand {
     const latest = latestInput(loaded.input, request);
     const nft = listingNft(command.options.nftPath);
     const read = async () => refusalsAt(selected.address, await readSeenRefusals(nft, command.daemon));
-    const explained = async ({ entries, isWatched }: SeenRefusals) => {
-      const [input, now] = [await latest(), systemClock.now()];
-      return { destinations: explainRefusals(entries, input, selected, now), now, isWatched };
-    };
+    const explained = async (seen: SeenRefusals) => explainSeen(seen, await latest(), selected);
     const host: CommandHost = {
       clock: systemClock,
       files: hostFiles,

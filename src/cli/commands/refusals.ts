@@ -2,12 +2,10 @@ import { ageText } from "../../base/duration.ts";
 import { FAMILIES, FAMILY_NAMES } from "../../base/family.ts";
 import { counted, listText, socketText } from "../../base/text.ts";
 import { FEATURES } from "../../features/registry.ts";
-import type { ExplainInput } from "../../inspect/explain/explain-input.ts";
 import { RESULTS } from "../../inspect/explain/words.ts";
 import { listingNft } from "../../inspect/load/kernel-tables.ts";
 import { loadExplainInput } from "../../inspect/load/load-explain-input.ts";
 import {
-  explainRefusals,
   MOST_DESTINATIONS,
   REFUSALS,
   type RefusalFilter,
@@ -16,9 +14,13 @@ import {
   readSeenRefusals,
   type SeenRefusals,
 } from "../../inspect/refusals/refused-destinations.ts";
-import { type ExplainedRefusals, latestInput, watchRefusals } from "../../inspect/refusals/watch-refusals.ts";
+import {
+  type ExplainedRefusals,
+  explainSeen,
+  latestInput,
+  watchRefusals,
+} from "../../inspect/refusals/watch-refusals.ts";
 import type { Nft } from "../../kernel/nft.ts";
-import { systemClock } from "../../kernel/system-clock.ts";
 import {
   emptyNamespaceNotices,
   namespaceArgument,
@@ -51,16 +53,8 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   if (unserved !== undefined) return failed(unserved, found);
   const nft = listingNft(options.nftPath);
   const read = () => readSeenRefusals(nft, daemon);
-  const explained = (seen: SeenRefusals, input: ExplainInput): ExplainedRefusals => {
-    const now = systemClock.now();
-    return {
-      destinations: explainRefusals(seen.entries, input, filter, now),
-      now,
-      isWatched: seen.isWatched,
-    };
-  };
   const first = await read();
-  const present = explained(first, loaded.input);
+  const present = explainSeen(first, loaded.input, filter);
   const text = textOf(Object.keys(filter).length > 0);
   const latest = latestInput(loaded.input, request);
   return {
@@ -70,7 +64,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
           first,
           nft,
           read,
-          async (seen) => explained(seen, await latest()),
+          async (seen) => explainSeen(seen, await latest(), filter),
           format === "json" ? jsonLines : text,
         )
       : format === "json"

@@ -1,3 +1,4 @@
+import type { ExclusionReason } from "../../model/endpoint-choice.ts";
 import type { Protocol, ServiceName } from "../../model/ids.ts";
 import type { RefusalCause } from "../../ruleset/refusal-causes.ts";
 import type { Hook } from "../../trace/outcome.ts";
@@ -116,19 +117,7 @@ export interface ExplainedEndpoint {
 
 /** The reason why an endpoint gets no connections: a word for scripts, and a message for people. */
 export interface ExcludedEndpoint {
-  readonly reason:
-    | "not-ready"
-    | "terminating"
-    | "not-serving"
-    | "not-local"
-    | "drained"
-    | "ejected"
-    | "other-zone"
-    | "other-node"
-    | "affinity"
-    | "hash"
-    | "not-reached"
-    | "not-in-kernel";
+  readonly reason: ExclusionReason | "affinity" | "hash" | "not-reached" | "not-in-kernel";
   readonly message: string;
 }
 

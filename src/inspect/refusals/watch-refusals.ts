@@ -3,7 +3,13 @@ import { systemClock } from "../../kernel/system-clock.ts";
 import type { ExplainInput } from "../explain/explain-input.ts";
 import { loadExplainInput } from "../load/load-explain-input.ts";
 import type { LoadRequest } from "../load/load-request.ts";
-import { REFUSALS, type RefusedDestination, type SeenRefusals } from "./refused-destinations.ts";
+import {
+  explainRefusals,
+  REFUSALS,
+  type RefusalFilter,
+  type RefusedDestination,
+  type SeenRefusals,
+} from "./refused-destinations.ts";
 
 /**
  * Minimum time between two readings of the kernel's set, milliseconds, and its minimum ratio to the duration
@@ -18,6 +24,16 @@ export interface ExplainedRefusals {
   /** Milliseconds since 1970. */
   readonly now: number;
   readonly isWatched: boolean;
+}
+
+/** Explains refusals by the objects of now. */
+export function explainSeen(
+  { entries, isWatched }: SeenRefusals,
+  input: ExplainInput,
+  filter: RefusalFilter,
+): ExplainedRefusals {
+  const now = systemClock.now();
+  return { destinations: explainRefusals(entries, input, filter, now), now, isWatched };
 }
 
 /**
