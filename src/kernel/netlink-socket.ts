@@ -64,14 +64,14 @@ export interface SocketOptions {
  * @param path path or name of socat
  */
 export function openSocket(path: string = SOCAT, { notifications, buffer }: SocketOptions = {}): OpenProgram {
+  const gathers = notifications === "flows";
   const options = [
     ...(notifications === undefined ? [] : [`bind=${address(GROUPS[notifications])}`]),
     ...(buffer === undefined ? [] : [bufferOption(buffer)]),
-    ...(notifications === "flows" ? [`setsockopt-int=${DROPPING}:1`] : []),
+    ...(gathers ? [`setsockopt-int=${DROPPING}:1`] : []),
   ];
   const protocol = notifications === "host" ? ROUTE : NETFILTER;
   const socket = [`SOCKET-DATAGRAM:${protocol}:${address(0)}`, ...options].join(",");
-  const gathers = notifications === "flows";
   const output = gathers && buffer?.isForced ? `STDIO,setsockopt-int=${FORCED_OUTPUT}:${OUTPUT}` : "STDIO";
   // -d prints warnings; -t 0 ends it without a pause.
   const args = ["-d", "-t", "0", "-b", String(BLOCK), output, socket];

@@ -5,6 +5,13 @@ import type { ServicePortRules } from "./service-port-rules.ts";
 import { SOURCE_RANGES_PART, sourceRangesSpecs } from "./set-specs.ts";
 import { staticChains } from "./static-chains.ts";
 
+/** A part of the table that service ports need: that of a feature, or source ranges if it has none. */
+interface PortsPart {
+  readonly name: string;
+  readonly feature: RulesetPart | undefined;
+  readonly users: Set<ServicePortKey>;
+}
+
 /**
  * The sets and chains that a table has only while service ports or features need them, and the static chains,
  * whose rules depend on these parts.
@@ -13,8 +20,8 @@ export class OptionalParts {
   readonly #tracker: DeltaTracker;
   #context: FamilyContext;
   readonly #inTable = new Set<string>();
-  /** The service ports that need a part, even those without a frontend. */
-  readonly #users: ReadonlyMap<string, Set<ServicePortKey>>;
+  /** The parts that service ports need, and those that need each, even without a frontend. */
+  readonly #ofPorts: readonly PortsPart[];
   /** The names of the static chains in the table. */
   #chains: readonly string[] = [];
 
@@ -22,10 +29,12 @@ export class OptionalParts {
   constructor(tracker: DeltaTracker, context: FamilyContext) {
     this.#tracker = tracker;
     this.#context = context;
-    const ofPorts = context.features
-      .filter(({ ownSet, isAlways }) => ownSet === undefined && isAlways === undefined)
-      .map(({ name }) => name);
-    this.#users = new Map([SOURCE_RANGES_PART, ...ofPorts].map((part) => [part, new Set()]));
+    const ofPorts = context.features.filter(
+      ({ ownSet, isAlways }) => ownSet === undefined && isAlways === undefined,
+    );
+    this.#ofPorts = [undefined, ...ofPorts].map((feature) => {
+      return { name: feature?.name ?? SOURCE_RANGES_PART, feature, users: new Set() };
+    });
   }
 
   setContext(context: FamilyContext): void {
@@ -40,16 +49,16 @@ export class OptionalParts {
 
   /** Adds the parts that a service port needs. Those that it no longer needs stay until the next clean-up. */
   use(rules: ServicePortRules): void {
-    for (const [part, users] of this.#users) {
-      if (this.#needs(rules, part)) users.add(rules.port.key);
+    for (const { name, feature, users } of this.#ofPorts) {
+      if (needs(rules, feature)) users.add(rules.port.key);
       else users.delete(rules.port.key);
-      if (users.size > 0) this.declare(part, true);
+      if (users.size > 0) this.declare(name, true);
     }
   }
 
   /** Records that a service port needs no part any longer. */
   remove(key: ServicePortKey): void {
-    for (const users of this.#users.values()) users.delete(key);
+    for (const { users } of this.#ofPorts) users.delete(key);
   }
 
   /**
@@ -58,8 +67,8 @@ export class OptionalParts {
    * kernel for a while: it has to be empty by then.
    */
   cleanUp(hasSourceRanges: boolean): void {
-    for (const [part, users] of this.#users)
-      this.declare(part, users.size > 0 || (part === SOURCE_RANGES_PART && hasSourceRanges));
+    for (const { name, feature, users } of this.#ofPorts)
+      this.declare(name, users.size > 0 || (feature === undefined && hasSourceRanges));
   }
 
   /** Declares or deletes the sets and chains of a part. */
@@ -67,7 +76,7 @@ export class OptionalParts {
     if (isNeeded === this.#inTable.has(part)) return;
     if (isNeeded) this.#inTable.add(part);
     else this.#inTable.delete(part);
-    const feature = this.#featureOf(part);
+    const feature = this.#context.features.find(({ name }) => name === part);
     for (const spec of (feature?.specs ?? sourceRangesSpecs)(this.#context)) {
       if (isNeeded) this.#tracker.putSet(spec);
       else this.#tracker.deleteSet(spec.name);
@@ -80,21 +89,20 @@ export class OptionalParts {
       if (name.startsWith(prefix)) this.#tracker.deleteChain(name);
   }
 
-  #needs({ lists, frontends, intervals, ofFeatures }: ServicePortRules, part: string): boolean {
-    if (part === SOURCE_RANGES_PART) return frontends.some(({ guard }) => guard !== undefined);
-    if (this.#featureOf(part)?.intervals !== undefined) return intervals.length > 0;
-    const isOf = (one: { readonly part: RulesetPart }) => one.part.name === part;
-    return (lists.parts?.some(isOf) || ofFeatures?.some(isOf)) ?? false;
-  }
-
-  #featureOf(part: string): RulesetPart | undefined {
-    return this.#context.features.find(({ name }) => name === part);
-  }
-
   #putStaticChains(): void {
     const chains = new Map(staticChains(this.#context, this.#inTable).map((chain) => [chain.name, chain]));
     for (const chain of chains.values()) this.#tracker.putChain(chain);
     for (const name of this.#chains) if (!chains.has(name)) this.#tracker.deleteChain(name);
     this.#chains = [...chains.keys()];
   }
+}
+
+function needs(
+  { lists, frontends, intervals, ofFeatures }: ServicePortRules,
+  feature: RulesetPart | undefined,
+): boolean {
+  if (feature === undefined) return frontends.some(({ guard }) => guard !== undefined);
+  if (feature.intervals !== undefined) return intervals.length > 0;
+  const isOf = ({ part }: { readonly part: RulesetPart }) => part.name === feature.name;
+  return (lists.parts?.some(isOf) || ofFeatures?.some(isOf)) ?? false;
 }

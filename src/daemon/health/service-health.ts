@@ -170,8 +170,9 @@ export function serviceHealthSubscriber(
   return {
     synced({ rendered, nodeContext }) {
       const addresses = healthCheckAddresses(nodeContext);
-      let isChanged = JSON.stringify(addresses) !== known;
-      known = JSON.stringify(addresses);
+      const text = JSON.stringify(addresses);
+      let isChanged = text !== known;
+      known = text;
       for (const name of rendered) {
         const after = serviceHealthOf(cache, name);
         if (JSON.stringify(wanted.get(name)) === JSON.stringify(after)) continue;
