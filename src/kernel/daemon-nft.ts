@@ -89,7 +89,7 @@ export class SpareProcess {
     this.#clock = clock;
   }
 
-  /** {@link RunProcess}. Runs other commands than that of the spare directly. */
+  /** Runs a command as {@link RunProcess} does, by the spare if it is the spare's command. */
   readonly run: RunProcess = async (path, args, input, limits) => {
     if (path !== this.#path || args.join("\0") !== this.#args.join("\0")) {
       return await runProcess(path, args, input, limits);

@@ -111,7 +111,7 @@ const OFFLOADED = (1 << 14) | (1 << 15);
 
 interface Tuple {
   protocol: number;
-  /** Undefined unless the zone is only that of this direction. */
+  /** The conntrack zone if it holds for this direction alone. */
   zone: number | undefined;
   readonly source: { address: string; port: number };
   readonly destination: { address: string; port: number };

@@ -134,8 +134,8 @@ export interface WantedContents {
    */
   readonly elements?: (portId: number) => boolean;
   /**
-   * Whether a changed or deleted flow in this state matters. One that does not is not read further, and
-   * `other`: a TCP connection has five changes, of which one ends it. All if absent.
+   * Whether a changed or deleted flow in this state matters; all do if absent. The others are read no
+   * further, and become `other`: of the six changes of a TCP connection, one ends it.
    */
   readonly flows?: (change: FlowChange, state: FlowState) => boolean;
 }

@@ -5,8 +5,8 @@ import type { Step } from "./plan-step.ts";
 import { AFFINITY_IDS, LISTS } from "./sets.ts";
 
 /**
- * Steps for elements, each of which leaves a consistent state: first additions, with entries last; then new
- * values; then deletions, with entries first.
+ * Returns the steps that change elements. The state is consistent after each step. Elements are added first,
+ * entries last among them; then some get other values; then elements are deleted, entries first.
  */
 export function elementSteps(deltas: readonly TableDelta[], kinds: readonly FrontendKind[]): Step[] {
   const isVerdict = ({ spec }: ElementsDelta) => spec.value === "verdict";

@@ -60,7 +60,7 @@ export class FamilyState {
   #nodePortsRevision = 0;
   readonly #shared: SharedObjects;
   readonly #lists: EndpointLists;
-  /** The lists of source ranges; those that no frontend uses wait to be deleted. */
+  /** All lists of source ranges, also those that no frontend uses any more and that are deleted later. */
   readonly sourceRanges: SourceRangeLists;
   /** The elements of features for frontends. */
   readonly #ofFeatures: readonly FrontendElements[];

@@ -21,7 +21,7 @@ export interface Observation extends AttributedConnection {
   readonly flow: Flow;
   /** Milliseconds since 1970. */
   readonly at: number;
-  /** Milliseconds; undefined of one that began, or if the kernel does not know when it began. */
+  /** Milliseconds; undefined at the beginning, and if the kernel does not know when that was. */
   readonly durationMs: number | undefined;
 }
 

@@ -169,7 +169,7 @@ async function objectsOfCluster(request: LoadRequest, isDispensable: boolean): P
 
 /**
  * Looks up one client in an affinity map.
- * @param id id of the Service port, combined with that of a list where clients have an entry for each list
+ * @param id the Service port's id. If clients have an entry for each of its lists, the list's id is added.
  * @returns undefined if there is no entry for the client, or no such map
  * @throws AppError as {@link TableReader.element} does
  */
