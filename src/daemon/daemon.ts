@@ -166,7 +166,7 @@ function warnWithoutClusterCIDR({ detectLocal, clusterCIDRs }: ProxyOptions, log
  * @param end stops what `begin` started, and the servers
  */
 function startAndStop(
-  { system, logger, dryRun }: DaemonInput,
+  { system, options, logger, dryRun }: DaemonInput,
   health: HealthTracker,
   servers: readonly RetryingServer[],
   begin: () => void,
@@ -180,7 +180,9 @@ function startAndStop(
     health.waitFor(undefined);
     // A daemon before this one may have been killed while this one waited.
     system.endOrphans();
-    begin();
+    // After every step that can fail, so that a failed start changes no settings; before features read them.
+    await system.setUp(options, logger);
+    if (!isStopped) begin();
   };
   const stop = async () => {
     isStopped = true;

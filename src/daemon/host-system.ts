@@ -1,4 +1,6 @@
 import type { Clock } from "../base/clock.ts";
+import type { Logger } from "../base/logger.ts";
+import type { ProxyOptions } from "../config/options.ts";
 import { conntrackTable, type FlowTable } from "../kernel/conntrack.ts";
 import { flowListener, type StartFlowListener } from "../kernel/flow-listener.ts";
 import { conntrackSize, type HostFiles, hostFiles, netNamespace } from "../kernel/host.ts";
@@ -11,6 +13,7 @@ import { endOrphans } from "../kernel/running-programs.ts";
 import { systemClock } from "../kernel/system-clock.ts";
 import { type HostView, readHostView } from "../sync/node-context.ts";
 import { compactHeap } from "./heap-keeper.ts";
+import { setUpHost } from "./host-setup.ts";
 import type { ConntrackUsage } from "./metrics/metric.ts";
 import { type NamespaceLock, namespaceLock } from "./namespace-lock.ts";
 
@@ -32,6 +35,8 @@ export interface HostSystem {
   readonly netNamespace: () => string;
   /** The lock of the network namespace: only one daemon can have it. */
   readonly lock: NamespaceLock;
+  /** See {@link setUpHost}. */
+  readonly setUp: (options: ProxyOptions, logger: Logger) => Promise<void>;
   /** Ends the programs of killed daemons. */
   readonly endOrphans: () => void;
   /** Listens to commits to nftables. */
@@ -61,6 +66,7 @@ export const hostSystem: HostSystem = {
   reservedPorts: reservedPortFiles,
   netNamespace,
   lock: namespaceLock(),
+  setUp: setUpHost,
   endOrphans,
   listenToKernel: netlinkListener(systemClock),
   costlyTables: (nft) => costlyTables(nft, systemClock),

@@ -15,7 +15,9 @@ const SECOND = [
   "--metrics-bind-address=127.0.0.1:10349",
   "--daemon-socket=",
   "--masquerade-all",
+  "--conntrack-udp-timeout=77s",
 ];
+const UDP_TIMEOUT = "/proc/sys/net/netfilter/nf_conntrack_udp_timeout";
 
 /** A process id above Linux' limit. Source: proc(5), pid_max. */
 const NOBODY = 2 ** 22 + 1;
@@ -29,12 +31,14 @@ test("a second daemon with other options logs this, is not ready, changes nothin
   expect((await lab.get(10356, "/readyz")).status).toBe(503);
   expect((await lab.get(10356, "/livez")).status).toBe(200);
   expect(await lab.nft("-j", "list", "table", "ip", "nft-proxy")).toBe(before);
+  expect(await lab.lab.mustRun("node", ["cat", UDP_TIMEOUT])).not.toContain("77");
   const orphan = lab.lab.start("node", ["env", `NFT_PROXY_STARTED_BY=${NOBODY}`, "sleep", "600"]);
   first.signal("SIGKILL");
   await first.ended;
   await second.saying("the other nft-proxy has ended: starting");
   await second.saying("full sync");
   await orphan.ended;
+  expect(await lab.lab.mustRun("node", ["cat", UDP_TIMEOUT])).toContain("77");
   await expect.poll(async () => (await lab.get(10356, "/readyz")).status, { timeout: 30_000 }).toBe(200);
   expect(await second.stop()).toBe(0);
 });

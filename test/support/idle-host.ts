@@ -18,6 +18,7 @@ export function idleHost(): Omit<HostSystem, "clock" | "readHost"> {
     reservedPorts: new FakeReservedPorts(),
     netNamespace: () => "net:[1]",
     lock: { take: async () => true, release: () => {} },
+    setUp: async () => {},
     endOrphans: () => {},
     listenToKernel: () => ({
       pid: undefined,

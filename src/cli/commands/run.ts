@@ -8,7 +8,7 @@ import { logLevel, type ProxyOptions } from "../../config/options.ts";
 import { type ConfigState, planReload } from "../../config/reload.ts";
 import { ConfigPoller } from "../../daemon/config-poller.ts";
 import { createDaemon, type Daemon } from "../../daemon/daemon.ts";
-import { prepareHost, probeHost, removeStaleTraces, setUpHost } from "../../daemon/host-setup.ts";
+import { prepareHost, probeHost, removeStaleTraces } from "../../daemon/host-setup.ts";
 import { hostSystem } from "../../daemon/host-system.ts";
 import { type AdjustableLogger, createLogger, RecentLog } from "../../daemon/logging.ts";
 import { clusterOrigin, fileOrigin, type ObjectOrigin } from "../../daemon/object-source.ts";
@@ -112,8 +112,6 @@ async function serve(
     });
     assembled = daemon;
     await daemon.start();
-    // Done after every step that can fail, so that a failed start does not change the host's settings.
-    if (!dryRun) await setUpHost(options, logger);
     reload = () => {
       const { options: next, ...state } = readChange(argv, daemon.options, supported, logger);
       daemon.configRead(state);

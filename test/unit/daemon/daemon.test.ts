@@ -26,7 +26,12 @@ afterEach(async () => {
 });
 
 /** Starts a daemon with a fake kernel that has synced one Service. */
-async function start({ dryRun = false, listed = true, lock = idleHost().lock } = {}) {
+async function start({
+  dryRun = false,
+  listed = true,
+  lock = idleHost().lock,
+  setUp = idleHost().setUp,
+} = {}) {
   const fake = new FakeNft();
   const kernel = new FakeListener();
   kernel.isReadyAtOnce = true;
@@ -40,6 +45,7 @@ async function start({ dryRun = false, listed = true, lock = idleHost().lock } =
     isUnreadable: false,
   };
   let handlers: SourceHandlers | undefined;
+  const source = { starts: 0 };
   daemon = await createDaemon({
     options,
     nodeName: "node-1",
@@ -58,13 +64,14 @@ async function start({ dryRun = false, listed = true, lock = idleHost().lock } =
       listenToKernel: kernel.listen,
       costlyTables: async () => costly,
       lock,
+      setUp,
     },
     logger,
     objects: idleOrigin((given) => {
       handlers = given;
       const state = initialState();
       const states = { services: state, endpointslices: state, nodes: state, servicecidrs: state };
-      return { start: () => {}, stop: () => {}, states: () => states };
+      return { start: () => (source.starts += 1), stop: () => {}, states: () => states };
     }),
     dryRun,
     flags: new Map(),
@@ -94,7 +101,7 @@ async function start({ dryRun = false, listed = true, lock = idleHost().lock } =
     fake.kernel.apply(removalTransaction([{ family: "ip", name: "nft-proxy" }]));
     kernel.commit([{ kind: "table", op: "delete", name: "nft-proxy" }]);
   };
-  return { kernel, remove, fake, costly, clock, logger, daemon, view, pass, list };
+  return { kernel, remove, fake, costly, clock, logger, daemon, view, source, pass, list };
 }
 
 describe("Daemon", () => {
@@ -102,6 +109,17 @@ describe("Daemon", () => {
     const { fake, daemon } = await start();
     expect(Object.keys(fake.kernel.ruleset)).toEqual(["ip"]);
     expect(daemon.history.snapshot().syncs).toBe(1);
+  });
+
+  test("sets up the host before it follows anything, because features read the settings then", async () => {
+    let finish = () => {};
+    const setUp = () => new Promise<void>((resolve) => (finish = resolve));
+    const { source, pass } = await start({ setUp });
+    await pass(5000);
+    expect(source.starts).toBe(0);
+    finish();
+    await pass(0);
+    expect(source.starts).toBe(1);
   });
 
   test("is out of sync from its start to the first sync, even while it waits for the first lists", async () => {
