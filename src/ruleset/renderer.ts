@@ -24,9 +24,9 @@ const NONE: Excluded = new Set();
 interface Progress {
   /** Maximum number of elements since its rules were complete: deleting them takes as long as adding. */
   elements: number;
-  /** The names of the ports to render; undefined for all. */
-  portNames: ReadonlySet<string> | undefined;
-  /** The service ports that the last update did not come to: they are rendered first. */
+  /** The names of the ports that changed since the last update that rendered some of its service ports. */
+  changed: ReadonlySet<string> | "all" | "none";
+  /** The service ports that this update did not come to: they are rendered first. */
   unfinished: ReadonlySet<ServicePortKey> | undefined;
   /** The service ports without rules, with the limit that they exceed. */
   excess: Map<ServicePortKey, string> | undefined;
@@ -38,7 +38,6 @@ interface Progress {
  */
 const VISITS_PER_ELEMENT = 8;
 
-const NO_NAMES: ReadonlySet<string> = new Set();
 const NO_PORTS: readonly ServicePort[] = [];
 const NOT_SERVED: Served = { ports: NO_PORTS, slices: [] };
 const NO_EXCESS: readonly ReasonsOfService[] = [];
@@ -129,8 +128,8 @@ export class Renderer {
     for (const name of dirty) {
       const before = budgets.elementsOf(name);
       const [service, slices] = [this.#cache.service(name), this.#cache.slices(name)];
-      const portNames = budgets.count(name, service, slices, this.#nodeContext);
-      this.#addWaiting(name, Math.max(before, this.#sizeOf(name)), portNames);
+      const changed = budgets.count(name, service, slices, this.#nodeContext);
+      this.#addWaiting(name, Math.max(before, this.#sizeOf(name)), changed);
       yield;
     }
     for (const name of budgets.decide(this.#nodeContext)) this.#addWaiting(name, this.#sizeOf(name));
@@ -155,17 +154,21 @@ export class Renderer {
   /**
    * Records that a Service must be rendered. It keeps its place in the order, and so do its service ports:
    * however often it changes, each of them has its turn.
-   * @param portNames the names of the ports that changed; all if absent
+   * @param changed the names of the ports that changed
    */
-  #addWaiting(name: ServiceName, elements: number, portNames?: ReadonlySet<string>): void {
+  #addWaiting(name: ServiceName, elements: number, changed: ReadonlySet<string> | "all" = "all"): void {
     const known = this.#waiting.get(name);
     if (known === undefined) {
-      this.#waiting.set(name, { elements, portNames, unfinished: undefined, excess: undefined });
+      this.#waiting.set(name, { elements, changed, unfinished: undefined, excess: undefined });
       return;
     }
     known.elements = Math.max(elements, known.elements);
-    known.portNames = portNames && known.portNames && new Set([...known.portNames, ...portNames]);
-    if (portNames === undefined) known.excess = undefined;
+    if (changed === "all") {
+      known.changed = "all";
+      known.excess = undefined;
+    } else if (known.changed !== "all") {
+      known.changed = known.changed === "none" ? changed : new Set([...known.changed, ...changed]);
+    }
   }
 
   /** Deletes before adding, as all list ids may be taken. */
@@ -263,7 +266,7 @@ export class Renderer {
     const byPort = new SlicesByPort(slices, new Set(due.map(({ spec }) => portNameOf(spec))));
     for (const [index, port] of due.entries()) {
       if (this.#isFull(most) || !this.#replacePort(port, byPort, progress, most)) {
-        progress.portNames = NO_NAMES;
+        progress.changed = "none";
         progress.unfinished = new Set(due.slice(index).map(({ key }) => key));
         return;
       }
@@ -277,10 +280,12 @@ export class Renderer {
   }
 
   /** The service ports of a Service that have to be rendered, in this order. */
-  #due(wanted: readonly ServicePort[], { portNames, unfinished }: Progress): readonly ServicePort[] {
-    const isDue = (port: ServicePort) =>
-      unfinished?.has(port.key) || portNames?.has(portNameOf(port.spec)) || this.#isAlwaysDue(port);
-    const due = portNames === undefined ? wanted : wanted.filter(isDue);
+  #due(wanted: readonly ServicePort[], { changed, unfinished }: Progress): readonly ServicePort[] {
+    // Each change renders a service port once: with portions, it would otherwise never be the last one.
+    const hasChanged = (port: ServicePort) =>
+      changed !== "none" &&
+      (changed === "all" || changed.has(portNameOf(port.spec)) || this.#isDueWithAny(port));
+    const due = wanted.filter((port) => unfinished?.has(port.key) || hasChanged(port));
     if (unfinished === undefined) return due;
     const byKey = new Map(due.map((port) => [port.key, port]));
     const first = new Set([...unfinished].flatMap((key) => byKey.get(key) ?? []));
@@ -288,7 +293,7 @@ export class Renderer {
   }
 
   /** Whether the rules of a service port depend on more than its Service and slices, or are not there. */
-  #isAlwaysDue(port: ServicePort): boolean {
+  #isDueWithAny(port: ServicePort): boolean {
     const context = contextOf(this.#nodeContext, port.family);
     const isThere = this.state.families[port.family]?.servicePortRules(port.key) !== undefined;
     return !isThere || (context !== undefined && mayEject(port, context));

@@ -1,4 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
+import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/features/passive-health-checks/check.ts";
 import { elementCount } from "../../../src/ruleset/element-count.ts";
 import { parseId } from "../../../src/ruleset/list-ids.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
@@ -434,6 +435,24 @@ describe("an update that may write so many elements", () => {
     for (const _ of renderer.updating(cache.takeDirty(), undefined, 8));
     expect(renderer.waiting).toEqual(new Set());
     expect(served(renderer)).toEqual(new Set(["two/other", "three/new"]));
+  });
+
+  test("completes a Service with passive health checks, whose service ports are due after any change", () => {
+    const ports = [80, 443, 8080].map((number) => port(number, { name: `p${number}` }));
+    const cache = cacheOf({});
+    const renderer = new Renderer(cache, testNodeContext());
+    renderer.update([]);
+    renderer.state.committed();
+    cache.putService(service({ name: "web", ports, passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK }));
+    const endpoints = ["10.244.2.1", "10.244.2.2", "10.244.2.3"];
+    cache.putSlice(
+      slice({ service: "web", ports: ports.map(({ name, port: to }) => slicePort(to, { name })), endpoints }),
+    );
+    for (let left = ports.length; left > 0; left--) {
+      for (const _ of renderer.updating(cache.takeDirty(), undefined, 3));
+      renderer.state.committed();
+    }
+    expect([...renderer.waiting]).toEqual([]);
   });
 
   test("renders a Service from the beginning that changes while it waits", () => {
