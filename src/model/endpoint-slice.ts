@@ -47,7 +47,7 @@ export interface EndpointSlice {
 /**
  * The endpoints of an EndpointSlice, as text that takes less memory than their JSON. Anybody who may write
  * EndpointSlices can have millions of endpoints, which would fill the heap as objects. Iterating makes an
- * object for each.
+ * object for each; the next iterations take the same ones, unless the heap was collected meanwhile.
  */
 export class SliceEndpoints implements Iterable<SliceEndpoint> {
   readonly length: number;
@@ -60,6 +60,8 @@ export class SliceEndpoints implements Iterable<SliceEndpoint> {
   private readonly zoneHints: string;
   private readonly nodeHints: string;
   private readonly pods: string;
+  /** What iterating made last: a change of one slice reads all slices of the Service again. */
+  #recent: WeakRef<readonly SliceEndpoint[]> | undefined;
 
   constructor(endpoints: readonly SliceEndpoint[]) {
     this.length = endpoints.length;
@@ -74,7 +76,9 @@ export class SliceEndpoints implements Iterable<SliceEndpoint> {
   }
 
   [Symbol.iterator](): Iterator<SliceEndpoint> {
-    return this.#read()[Symbol.iterator]();
+    const endpoints = this.#recent?.deref() ?? this.#read();
+    if (this.#recent?.deref() !== endpoints) this.#recent = new WeakRef(endpoints);
+    return endpoints[Symbol.iterator]();
   }
 
   /** The names of the endpoints' nodes, with repetitions. */

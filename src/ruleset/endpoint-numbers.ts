@@ -14,7 +14,9 @@ export function placed(previous: readonly string[], values: readonly string[]): 
   if (previous === values || previous.length === 0) return values;
   const waiting = new Set(values);
   const result = new Array<string | undefined>(values.length);
-  for (const [index, value] of previous.slice(0, values.length).entries()) {
+  const kept = Math.min(previous.length, values.length);
+  for (let index = 0; index < kept; index++) {
+    const value = previous[index] as string;
     if (waiting.delete(value)) result[index] = value;
   }
   fill(result, waiting);
