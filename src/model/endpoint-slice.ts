@@ -76,9 +76,7 @@ export class SliceEndpoints implements Iterable<SliceEndpoint> {
   }
 
   [Symbol.iterator](): Iterator<SliceEndpoint> {
-    const endpoints = this.#recent?.deref() ?? this.#read();
-    if (this.#recent?.deref() !== endpoints) this.#recent = new WeakRef(endpoints);
-    return endpoints[Symbol.iterator]();
+    return (this.#recent?.deref() ?? this.#readAgain())[Symbol.iterator]();
   }
 
   /** The names of the endpoints' nodes, with repetitions. */
@@ -98,6 +96,12 @@ export class SliceEndpoints implements Iterable<SliceEndpoint> {
       if ((start === 0 || text[start - 1] === "\n") && (end === text.length || text[end] === "\n")) count++;
     }
     return count;
+  }
+
+  #readAgain(): readonly SliceEndpoint[] {
+    const endpoints = this.#read();
+    if (this.length > FEW) this.#recent = new WeakRef(endpoints);
+    return endpoints;
   }
 
   #read(): readonly SliceEndpoint[] {
@@ -126,6 +130,9 @@ export class SliceEndpoints implements Iterable<SliceEndpoint> {
     return endpoints;
   }
 }
+
+/** Maximum number of endpoints that are read again each time: as fast as remembering them. */
+const FEW = 16;
 
 function linesOf(values: readonly string[]): string {
   const [first = ""] = values;

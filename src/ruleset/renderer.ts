@@ -282,10 +282,12 @@ export class Renderer {
   /** The service ports of a Service that have to be rendered, in this order. */
   #due(wanted: readonly ServicePort[], { changed, unfinished }: Progress): readonly ServicePort[] {
     // Each change renders a service port once: with portions, it would otherwise never be the last one.
-    const hasChanged = (port: ServicePort) =>
-      changed !== "none" &&
-      (changed === "all" || changed.has(portNameOf(port.spec)) || this.#isDueWithAny(port));
-    const due = wanted.filter((port) => unfinished?.has(port.key) || hasChanged(port));
+    const hasChanged = (port: ServicePort, names: Progress["changed"]) =>
+      typeof names !== "string" && (names.has(portNameOf(port.spec)) || this.#isDueWithAny(port));
+    const due =
+      changed === "all"
+        ? wanted
+        : wanted.filter((port) => unfinished?.has(port.key) || hasChanged(port, changed));
     if (unfinished === undefined) return due;
     const byKey = new Map(due.map((port) => [port.key, port]));
     const first = new Set([...unfinished].flatMap((key) => byKey.get(key) ?? []));
