@@ -26,19 +26,28 @@ interface ServerRow {
   readonly hosts: ByFamily<string>;
   readonly port: number;
   readonly flag: FieldFlag;
-  /** kube-proxy's deprecated flag for the port. */
-  readonly portFlag: string;
+  /** kube-proxy's deprecated flag for the port; absent for none. */
+  readonly portFlag?: string;
+  /** Whether there is no such server by default. */
+  readonly isOff?: boolean;
 }
 
 /**
  * Returns the option of a server's address: undefined if its port is 0. kube-proxy's help says that an empty
  * address switches the server off, but it does not.
  */
-export function server({ path, hosts, port, flag, portFlag }: ServerRow): Option<ListenAddress | undefined> {
+export function server({
+  path,
+  hosts,
+  port,
+  flag,
+  portFlag,
+  isOff = false,
+}: ServerRow): Option<ListenAddress | undefined> {
   const preset = ({ bindAddress }: Document): string => {
     const family: Family =
       typeof bindAddress === "string" && familyOf(bindAddress || "0.0.0.0") === "ip6" ? "ip6" : "ip";
-    return formatListenAddress({ address: hosts[family], port });
+    return formatListenAddress(isOff ? undefined : { address: hosts[family], port });
   };
   const addressFlag: FieldFlag = {
     ...flag,
@@ -52,8 +61,13 @@ export function server({ path, hosts, port, flag, portFlag }: ServerRow): Option
         schema: { type: "string", format: "listen-address" },
         preset,
         isUnset: (value) => value === "",
-        flags: [fieldFlag(addressFlag, "string", path), deprecatedPortFlag(portFlag, path, flag.name, port)],
-        note: "port 0 switches the server off, which a file for kube-proxy cannot",
+        flags: [
+          fieldFlag(addressFlag, "string", path),
+          ...(portFlag === undefined ? [] : [deprecatedPortFlag(portFlag, path, flag.name, port)]),
+        ],
+        ...(portFlag !== undefined && {
+          note: "port 0 switches the server off, which a file for kube-proxy cannot",
+        }),
       },
     ],
     parse: ([text]) => {

@@ -347,6 +347,17 @@ export const OPTIONS = {
     ),
     reload: "now",
   }),
+  /** A second address of the health checks; undefined for none. */
+  secondHealthzBindAddress: server({
+    path: "nftProxy.secondHealthzBindAddress",
+    hosts: { ip: "0.0.0.0", ip6: "::" },
+    port: HEALTHZ_PORT,
+    flag: own(
+      "second-healthz-bind-address",
+      "A second IP and port of the health checks, which another program may still have: for kube-proxy's port during a migration",
+    ),
+    isOff: true,
+  }),
   /** The Unix socket on which the daemon answers the other commands, a path; "" for none. */
   daemonSocket: text({
     path: "nftProxy.daemonSocket",

@@ -11,7 +11,7 @@ import {
   type Routes,
   textAnswer,
 } from "./http/http-server.ts";
-import { RetryingServer } from "./http/retrying-server.ts";
+import { RetryingServer, type RetryingServerOptions } from "./http/retrying-server.ts";
 
 /**
  * Makes the servers for health checks, for metrics and debugging, and for the other commands. They do not
@@ -19,29 +19,33 @@ import { RetryingServer } from "./http/retrying-server.ts";
  * @param onFailure called when one of the two TCP servers cannot bind its address
  */
 export function daemonServers(
-  { healthzBindAddress, metricsBindAddress, daemonSocket, bindAddressHardFail: hardFail }: ProxyOptions,
+  options: ProxyOptions,
   { healthz, metrics, socket }: Readonly<Record<"healthz" | "metrics" | "socket", Routes>>,
   clock: Clock,
   logger: Logger,
   onFailure: (server: "healthz" | "metrics", error: unknown) => void,
 ): RetryingServer[] {
-  const tcpServer = (name: "healthz" | "metrics", listen: ListenAddress | undefined, routes: Routes) =>
-    listen === undefined
-      ? []
-      : [
-          new RetryingServer({
-            name,
-            address: listenAddress(listen.address, listen.port),
-            open: (address) => openHttpServer(address, (path) => routes.get(path), logger),
-            clock,
-            logger,
-            hardFail,
-            onFailure: (error) => onFailure(name, error),
-          }),
-        ];
+  const { healthzBindAddress, secondHealthzBindAddress, metricsBindAddress, daemonSocket } = options;
+  const tcpServer = (
+    name: string,
+    listen: ListenAddress | undefined,
+    routes: Routes,
+    more: Pick<RetryingServerOptions, "hardFail" | "onFailure">,
+  ) => {
+    if (listen === undefined) return [];
+    const address = listenAddress(listen.address, listen.port);
+    const open = () => openHttpServer(address, (path) => routes.get(path), logger);
+    return [new RetryingServer({ name, address, open, clock, logger, ...more })];
+  };
+  const important = (name: "healthz" | "metrics") => ({
+    hardFail: options.bindAddressHardFail,
+    onFailure: (error: unknown) => onFailure(name, error),
+  });
   return [
-    ...tcpServer("healthz", healthzBindAddress, healthz),
-    ...tcpServer("metrics", metricsBindAddress, metrics),
+    ...tcpServer("healthz", healthzBindAddress, healthz, important("healthz")),
+    ...tcpServer("metrics", metricsBindAddress, metrics, important("metrics")),
+    // Another program may have it.
+    ...tcpServer("second healthz", secondHealthzBindAddress, healthz, {}),
     ...(daemonSocket === "" ? [] : [socketServer(daemonSocket, socket, clock, logger)]),
   ];
 }

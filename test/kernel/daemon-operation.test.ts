@@ -123,16 +123,22 @@ describe("health", () => {
       (await lab.get(port, path).catch(() => undefined))?.status;
     try {
       await new Promise<void>((resolve) => kubeProxy.onLine(() => resolve()));
-      daemon = lab.startImpatient(["--healthz-bind-address=0.0.0.0:10266"]);
+      daemon = lab.startImpatient([
+        "--healthz-bind-address=0.0.0.0:10266",
+        "--second-healthz-bind-address=0.0.0.0:10256",
+      ]);
       await expect.poll(() => statusOf(10266, "/readyz")).toBe(200);
       expect(await statusOf(10266, "/livez")).toBe(200);
-      // The same for 10256: a program cannot listen on all addresses while another one listens on loopback.
+      // A program cannot listen on all addresses while another one listens on loopback.
       expect(await statusOf(10249, "/metrics")).toBeUndefined();
+      expect(await statusOf(10256, "/healthz")).toBeUndefined();
     } finally {
       kubeProxy.kill("SIGKILL");
       await kubeProxy.ended;
     }
     await expect.poll(() => statusOf(10249, "/metrics")).toBe(200);
+    await expect.poll(() => statusOf(10256, "/healthz")).toBe(200);
+    expect(lab.api.events.map(({ reason }) => reason)).not.toContain("FailedToStartProxierHealthcheck");
   });
 });
 

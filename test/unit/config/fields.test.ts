@@ -51,6 +51,11 @@ const WORKING_FIELDS: readonly Row[] = [
   ["nftProxy.maxNamespaceElements", "7", { maxNamespaceElements: 7 }],
   ["nftProxy.maxPortRanges", "7", { settings: { ...SETTINGS, maxPortRanges: 7 } }],
   ["nftProxy.daemonSocket", '""', { daemonSocket: "" }],
+  [
+    "nftProxy.secondHealthzBindAddress",
+    '"::"',
+    { secondHealthzBindAddress: { address: "::", port: 10_256 } },
+  ],
   ["nftProxy.fastPath", "true", { settings: { ...SETTINGS, fastPath: true } }],
   [
     "nftProxy.features",

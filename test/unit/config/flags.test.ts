@@ -95,6 +95,7 @@ const SETTING_FLAGS: readonly [string, string, Partial<ProxyOptions>][] = [
   ["reserve-nodeports", "", { reserveNodePorts: true }],
   ["reset-vanished", "", { settings: { ...SETTINGS, resetVanished: true } }],
   ["scheduler", "round-robin", { settings: { ...SETTINGS, scheduler: "round-robin" } }],
+  ["second-healthz-bind-address", "[::1]:99", { secondHealthzBindAddress: { address: "::1", port: 99 } }],
   ["service-counters", "endpoints", { settings: { ...SETTINGS, serviceCounters: "endpoints" } }],
   ["v", "4", { logVerbosity: 4 }],
 ];

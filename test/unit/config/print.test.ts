@@ -30,6 +30,7 @@ const anyOptions: fc.Arbitrary<ProxyOptions> = fc.record({
   hostnameOverride: fc.oneof(fc.constant(""), fc.domain()),
   bindAddress: fc.oneof(ipv4, ipv6),
   healthzBindAddress: fc.option(listen, { nil: undefined }),
+  secondHealthzBindAddress: fc.option(listen, { nil: undefined }),
   metricsBindAddress: fc.option(listen, { nil: undefined }),
   bindAddressHardFail: fc.boolean(),
   client: fc.record({
@@ -182,6 +183,7 @@ describe("a printed configuration", () => {
         reserveNodePorts: false
         resetVanished: false
         scheduler: random
+        secondHealthzBindAddress: 0.0.0.0:0
         serviceCounters: off
       nftables:
         masqueradeAll: false

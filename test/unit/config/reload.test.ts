@@ -13,6 +13,7 @@ const NEW: ProxyOptions = {
   hostnameOverride: "node-1",
   bindAddress: "192.0.2.1",
   healthzBindAddress: { address: "127.0.0.1", port: 1 },
+  secondHealthzBindAddress: { address: "127.0.0.1", port: 2 },
   metricsBindAddress: { address: "127.0.0.1", port: 2 },
   bindAddressHardFail: true,
   client: { ...OLD.client, master: "https://192.0.2.9" },

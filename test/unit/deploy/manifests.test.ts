@@ -206,7 +206,9 @@ describe.each(OVERLAYS)("the overlay %s with the component migration-port", (ove
     const args = (daemon?.args ?? []).map((argument) => argument.replace("$(NODE_NAME)", "node-1"));
     const flags = readFlags(parseArguments(args, () => false).values);
     const configText = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
-    expect(resolveOptions({ flags, configText }).options.healthzBindAddress?.port).toBe(10_266);
+    const { options } = resolveOptions({ flags, configText });
+    expect(options.healthzBindAddress?.port).toBe(10_266);
+    expect(options.secondHealthzBindAddress?.port).toBe(10_256);
   });
 });
 
