@@ -5,7 +5,7 @@ import { NftStoppedError } from "../kernel/nft-errors.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
 import type { BoundedFrequencyRunner } from "./bounded-frequency-runner.ts";
-import type { ChangeTracker } from "./change-tracker.ts";
+import type { Changes, ChangeTracker } from "./change-tracker.ts";
 import type { NodeContextReader } from "./node-context.ts";
 import type { Reconciler } from "./reconciler.ts";
 import type { RepairOptions } from "./repairs.ts";
@@ -185,10 +185,12 @@ export class SyncLoop {
     // The wall clock may be set during a sync, which would then seem to take days, or to end before it began.
     const wallTimeOf = (at: number) => startedAt + at - startedMonotonic;
     const endedAt = () => wallTimeOf(clock.monotonic());
-    const changes = tracker.take();
     const isFull = reconciler.isFullSyncDue;
+    let changes: Changes | undefined;
     try {
       const nodeContext = this.#parts.nodeContext.current();
+      // Not earlier: until the reconciler has the Services, a failure would lose them.
+      changes = tracker.take();
       const atOnce = this.#moments.size > 0;
       const syncing = reconciler.sync({ nodeContext, services: changes.services, atOnce });
       // The rules of the current objects are rendered now, but not in the kernel yet.
@@ -214,7 +216,7 @@ export class SyncLoop {
       this.#tell((subscriber) => subscriber.synced(report));
       return true;
     } catch (error) {
-      tracker.putBack(changes);
+      if (changes !== undefined) tracker.putBack(changes);
       if (error instanceof NftStoppedError) return false;
       const failure = { startedAt, endedAt: endedAt(), error, isFull };
       this.#tell((subscriber) => subscriber.failed?.(failure));

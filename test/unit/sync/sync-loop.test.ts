@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { ALL_FEATURES } from "../../../src/features/selection.ts";
 import { RESOURCE_NAMES } from "../../../src/kube/source.ts";
@@ -80,6 +80,7 @@ function setUp() {
     logger,
     options,
     tracker,
+    nodeContext,
     loop,
     handlers,
     reports,
@@ -134,6 +135,22 @@ describe("SyncLoop", () => {
     await pass(500);
     expect(reports[1]).toMatchObject({ kind: "full", reason: "failure", rendered: new Set(["default/web"]) });
     expect(reports[1]?.triggerTimes).toEqual([{ family: "ip", at: 99_000 }]);
+  });
+
+  test("keeps the changes for the next sync if there is no node context", async () => {
+    const { nodeContext, tracker, handlers, reports, failures, list, pass } = setUp();
+    await list();
+    vi.spyOn(nodeContext, "current").mockImplementationOnce(() => {
+      throw new Error("no addresses");
+    });
+    const dns = service({ name: "dns", clusterIPs: ["10.96.0.53"] });
+    handlers.services.onUpsert("default/dns", dns, undefined);
+    await pass(1000);
+    expect(failures).toMatchObject([{ isFull: false, error: { message: "no addresses" } }]);
+    await pass(500);
+    expect(reports[1]).toMatchObject({ kind: "partial", rendered: new Set(["default/dns"]) });
+    expect(reports[1]?.receivedAt).toHaveLength(1);
+    expect(tracker.services.unsynced).toBe(0);
   });
 
   test.each([
