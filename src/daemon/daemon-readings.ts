@@ -59,7 +59,10 @@ function daemonParts(
     nodeContext: () => nodeContext.current(),
     settings: options.settings,
     requestSync: () => loop.request(),
-    betweenSyncs: (change) => loop.between(async () => loop.given && (await change(loop.given))),
+    betweenSyncs: (change) =>
+      loop.betweenSyncs(
+        async () => loop.desiredUnlessRepairing && (await change(loop.desiredUnlessRepairing)),
+      ),
     localAddresses: () => nodeContext.host.local,
     warn: (service, event) => events.record(featureEvent(serviceSubject(cache, service), event)),
   };

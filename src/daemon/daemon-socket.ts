@@ -40,7 +40,7 @@ export function daemonSocketRoutes(
     committed: () => rebuildTransaction(reconciler.state.committedRuleset()),
     pending: () => toTransaction(reconciler.state.pending()),
     kernel: (gone) => daemonKernel(proxier, verifier, clock, gone),
-    others: (gone) => listOtherTables(nft, gone, betweenSyncs(loop)),
+    others: (gone) => listOtherTables(nft, gone, listBetweenSyncs(loop)),
     unserved: () => objects.unservedServices(),
     log: () => recentLog(),
     refusals: async () => {
@@ -68,9 +68,9 @@ const MOST_WAITING = 2000;
  * Lists tables of other software, each while no sync runs: nft restarts a listing whenever rules change. With
  * 20 changes a second, the listing of 5,000 sets, which takes 0.45 s, would never end.
  */
-function betweenSyncs(loop: Pick<SyncLoop, "between">): typeof listTableOf {
+function listBetweenSyncs(loop: Pick<SyncLoop, "betweenSyncs">): typeof listTableOf {
   return (nft, table, as, signal) =>
-    loop.between(() => listTableOf(nft, table, as, firstOf(AbortSignal.timeout(MOST_WAITING), signal)));
+    loop.betweenSyncs(() => listTableOf(nft, table, as, firstOf(AbortSignal.timeout(MOST_WAITING), signal)));
 }
 
 async function daemonKernel(

@@ -18,6 +18,12 @@ const JUDGED_RUNS = 3;
 /** Does the work and returns whether it succeeded. Must not reject. */
 export type Run = () => Promise<boolean>;
 
+/** How to run. */
+export interface RunRequest {
+  /** Whether to run immediately, even within the configured interval; false if absent. */
+  readonly isUrgent?: boolean;
+}
+
 /**
  * Runs something on request: immediately if idle, then at most once per period. All requests during a run
  * lead to one more run. A failed run is retried with back-off until one succeeds. After kube-proxy's
@@ -80,14 +86,11 @@ export class BoundedFrequencyRunner {
     return this.#lastRequestedAt;
   }
 
-  /**
-   * Requests a run as soon as the interval allows, or immediately if `urgent`. After a failure, back-off
-   * applies.
-   */
-  request(urgent = false): void {
+  /** Requests a run, as soon as the interval allows or urgently. After a failure, back-off applies. */
+  request({ isUrgent = false }: RunRequest = {}): void {
     this.#requestedAt ??= this.#clock.monotonic();
     this.#lastRequestedAt = this.#clock.now();
-    this.#isUrgent ||= urgent;
+    this.#isUrgent ||= isUrgent;
     if (this.#runningFor === undefined && this.#failures === 0) this.#schedule(this.#nextStart());
   }
 

@@ -45,7 +45,7 @@ const POD_CIDRS_TIMEOUT = 300_000;
  */
 export interface ChangeTriggerTime {
   readonly family: Family;
-  /** Milliseconds, on the clock of the object that contains it. */
+  /** Milliseconds: monotonic in {@link Changes}, since 1970 in a `SyncReport`. */
   readonly at: number;
 }
 
@@ -68,7 +68,7 @@ export interface Changes {
   readonly services: ReadonlySet<ServiceName>;
   readonly triggerTimes: readonly (ChangeTriggerTime & OfService)[];
   /** When each change was received. */
-  readonly receivedAt: readonly Receipt[];
+  readonly receipts: readonly Receipt[];
   /** Number of changes, including those of earlier failed syncs. */
   readonly counts: Readonly<Record<"services" | "endpoints", number>>;
 }
@@ -100,9 +100,9 @@ export class ChangeTracker {
   readonly #parts: ChangeTrackerParts;
   readonly #waitingFor = new Set<Awaited>(RESOURCE_NAMES);
   #triggerTimes: (ChangeTriggerTime & OfService)[] = [];
-  #receivedAt: Receipt[] = [];
-  readonly #services: ChangeCount = { total: 0, unsynced: 0 };
-  readonly #endpoints: ChangeCount = { total: 0, unsynced: 0 };
+  #receipts: Receipt[] = [];
+  readonly #serviceChanges: ChangeCount = { total: 0, unsynced: 0 };
+  readonly #endpointChanges: ChangeCount = { total: 0, unsynced: 0 };
   readonly #invalid: ObjectProblemLog;
   #nodeLacks: readonly string[] = [];
 
@@ -114,12 +114,12 @@ export class ChangeTracker {
     parts.clock.after(POD_CIDRS_TIMEOUT, () => this.#giveUpOnPodCIDRs());
   }
 
-  get services(): Readonly<ChangeCount> {
-    return this.#services;
+  get serviceChanges(): Readonly<ChangeCount> {
+    return this.#serviceChanges;
   }
 
-  get endpoints(): Readonly<ChangeCount> {
-    return this.#endpoints;
+  get endpointChanges(): Readonly<ChangeCount> {
+    return this.#endpointChanges;
   }
 
   /** The fields that our Node lost, and whose last known values are used: `addresses`, `podCIDRs`, `zone`. */
@@ -135,20 +135,20 @@ export class ChangeTracker {
   /** Hands over the changes since the last call. */
   take(): Changes {
     const triggerTimes = this.#triggerTimes;
-    const receivedAt = this.#receivedAt;
+    const receipts = this.#receipts;
     this.#triggerTimes = [];
-    this.#receivedAt = [];
-    const counts = { services: this.#services.unsynced, endpoints: this.#endpoints.unsynced };
-    return { services: this.#parts.cache.takeDirty(), triggerTimes, receivedAt, counts };
+    this.#receipts = [];
+    const counts = { services: this.#serviceChanges.unsynced, endpoints: this.#endpointChanges.unsynced };
+    return { services: this.#parts.cache.takeDirty(), triggerTimes, receipts, counts };
   }
 
   /**
    * Puts back the times of a sync that failed. Its Services stay with the reconciler, which has rendered
    * them.
    */
-  putBack({ triggerTimes, receivedAt }: Pick<Changes, "triggerTimes" | "receivedAt">): void {
+  putBack({ triggerTimes, receipts }: Pick<Changes, "triggerTimes" | "receipts">): void {
     this.#triggerTimes = [...triggerTimes, ...this.#triggerTimes].slice(0, MAX_TIMES);
-    this.#receivedAt = [...receivedAt, ...this.#receivedAt].slice(0, MAX_TIMES);
+    this.#receipts = [...receipts, ...this.#receipts].slice(0, MAX_TIMES);
   }
 
   /**
@@ -158,18 +158,18 @@ export class ChangeTracker {
    * @returns the times of the others
    */
   synced(
-    { counts, triggerTimes, receivedAt }: Changes,
+    { counts, triggerTimes, receipts }: Changes,
     waiting: ReadonlySet<ServiceName>,
-  ): Pick<Changes, "triggerTimes" | "receivedAt"> {
+  ): Pick<Changes, "triggerTimes" | "receipts"> {
     if (waiting.size === 0) {
-      this.#services.unsynced -= counts.services;
-      this.#endpoints.unsynced -= counts.endpoints;
-      return { triggerTimes, receivedAt };
+      this.#serviceChanges.unsynced -= counts.services;
+      this.#endpointChanges.unsynced -= counts.endpoints;
+      return { triggerTimes, receipts };
     }
     const waits = ({ service }: OfService) => service !== undefined && waiting.has(service);
-    this.putBack({ triggerTimes: triggerTimes.filter(waits), receivedAt: receivedAt.filter(waits) });
+    this.putBack({ triggerTimes: triggerTimes.filter(waits), receipts: receipts.filter(waits) });
     const isSynced = (one: OfService) => !waits(one);
-    return { triggerTimes: triggerTimes.filter(isSynced), receivedAt: receivedAt.filter(isSynced) };
+    return { triggerTimes: triggerTimes.filter(isSynced), receipts: receipts.filter(isSynced) };
   }
 
   /** The handlers to give to a source. */
@@ -179,7 +179,7 @@ export class ChangeTracker {
       services: this.#handler("services", {
         put: (service) => cache.putService(service),
         remove: ({ name }) => cache.deleteService(name),
-        count: this.#services,
+        count: this.#serviceChanges,
         serviceOf: ({ name }) => name,
       }),
       endpointslices: this.#handler("endpointslices", {
@@ -188,12 +188,13 @@ export class ChangeTracker {
           this.#addTriggerTime(slice, previous);
         },
         remove: (slice) => cache.deleteSlice(slice),
-        count: this.#endpoints,
+        count: this.#endpointChanges,
         serviceOf: ({ service }) => service,
       }),
       nodes: this.#handler("nodes", {
         put: (node) => {
           this.#putNode(node);
+          // `#handler` announces the change afterwards.
           if (Object.values(cache.node.podCIDRs).some((cidrs) => cidrs.length > 0))
             this.#waitingFor.delete("podCIDRs");
         },
@@ -251,14 +252,14 @@ export class ChangeTracker {
     };
   }
 
-  /** The first lists do not count as changes: their duration is measured elsewhere. */
+  /** Counts a change. For the first lists no times are kept: how long these take is measured elsewhere. */
   #received(count: ChangeCount | undefined, service: ServiceName | undefined): void {
     if (count !== undefined) {
       count.total++;
       count.unsynced++;
     }
-    if (this.#waitingFor.size === 0 && this.#receivedAt.length < MAX_TIMES) {
-      this.#receivedAt.push({ service, at: this.#parts.clock.monotonic() });
+    if (this.#waitingFor.size === 0 && this.#receipts.length < MAX_TIMES) {
+      this.#receipts.push({ service, at: this.#parts.clock.monotonic() });
     }
     this.#announce();
   }
@@ -276,7 +277,7 @@ export class ChangeTracker {
     if (this.#waitingFor.size === 0) this.#parts.onChange();
   }
 
-  /** The first version of a slice does not count as a change: its trigger time may be long ago. */
+  /** Keeps a new trigger time. Those of the first lists are not kept, because they may be long ago. */
   #addTriggerTime(
     { service, family, lastChangeTriggerTime }: EndpointSlice,
     previous: EndpointSlice | undefined,

@@ -4,7 +4,7 @@ import type { Logger } from "../base/logger.ts";
 import { NftStoppedError } from "../kernel/nft-errors.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import type { TableDelta } from "../nft/delta.ts";
-import type { BoundedFrequencyRunner } from "./bounded-frequency-runner.ts";
+import type { BoundedFrequencyRunner, RunRequest } from "./bounded-frequency-runner.ts";
 import type { Changes, ChangeTracker } from "./change-tracker.ts";
 import type { NodeContextReader } from "./node-context.ts";
 import type { Reconciler } from "./reconciler.ts";
@@ -21,8 +21,11 @@ export interface SyncLoopParts {
   readonly nodeContext: NodeContextReader;
 }
 
-/** Begins when a sync has rendered its objects. Returns the end, to call when the kernel has their rules. */
-type Moment = () => () => void;
+/**
+ * Waits for a sync to render all current objects. Then it reads these, and returns a function to call when
+ * the kernel has their rules. If that sync fails, the next one calls it again.
+ */
+type WaitingReader = () => () => void;
 
 /** Maximum time that {@link SyncLoop.atOneMoment} waits for a successful sync. Milliseconds. */
 const LONGEST_WAIT = 5000;
@@ -35,14 +38,13 @@ const LONGEST_WAIT = 5000;
 export class SyncLoop {
   readonly #parts: SyncLoopParts;
   #subscribers: readonly SyncSubscriber[] = [];
-  #given: Ruleset | undefined;
-  /** The last change of {@link SyncLoop.between}, which may be under way. */
-  #lastChange: Promise<void> = Promise.resolve();
+  /** The last change of {@link SyncLoop.betweenSyncs}, which may be under way. */
+  #lastBetween: Promise<void> = Promise.resolve();
   /** The sync that is under way, or the last one. */
   #running: Promise<unknown> = Promise.resolve();
   /** Whether to delete stale chains after the next sync. */
   #isCleanUpDue = false;
-  readonly #moments = new Set<Moment>();
+  readonly #readers = new Set<WaitingReader>();
   readonly #reportOf = syncReports();
 
   constructor(parts: SyncLoopParts) {
@@ -64,30 +66,21 @@ export class SyncLoop {
     await this.#parts.runner.stop();
   }
 
-  /**
-   * The ruleset that the kernel was last given; undefined before, and while a repair is due. Syncs may change
-   * it.
-   */
-  get given(): Ruleset | undefined {
-    return this.#parts.reconciler.isRepairDue ? undefined : this.#given;
-  }
-
-  /**
-   * The ruleset in the kernel, unless another program changed it; undefined while a sync is due or under way.
-   */
-  get expected(): Ruleset | undefined {
-    return this.#parts.runner.pendingSince === undefined ? this.#given : undefined;
+  /** The desired ruleset; undefined while a repair or a full sync is due or under way, as at the start. */
+  get desiredUnlessRepairing(): Ruleset | undefined {
+    const { reconciler } = this.#parts;
+    return reconciler.isRepairDue ? undefined : reconciler.state.ruleset;
   }
 
   /** Requests a sync, unless the first lists are still missing. */
-  request(urgent = false): void {
-    if (this.#parts.tracker.waitingFor.length === 0) this.#parts.runner.request(urgent);
+  request(options?: RunRequest): void {
+    if (this.#parts.tracker.waitingFor.length === 0) this.#parts.runner.request(options);
   }
 
   /** Requests an immediate full sync. */
   requestFullSync(reason: FullSyncReason): void {
     this.#parts.reconciler.requestFullSync(reason);
-    this.request(true);
+    this.request({ isUrgent: true });
   }
 
   /**
@@ -95,7 +88,7 @@ export class SyncLoop {
    */
   requestRepair(found: readonly TableDelta[], options?: RepairOptions): void {
     this.#parts.reconciler.requestRepair(found, options);
-    this.request(true);
+    this.request({ isUrgent: true });
   }
 
   /** Requests a sync if the node context has changed since the last one. */
@@ -115,9 +108,9 @@ export class SyncLoop {
    * failure.
    */
   deleteStaleChains(): Promise<void> {
-    this.#isCleanUpDue = this.expected === undefined;
-    if (this.#isCleanUpDue) return Promise.resolve();
-    return this.between(() => this.#deleteNow());
+    const isBusy = this.#parts.runner.pendingSince !== undefined;
+    this.#isCleanUpDue = isBusy;
+    return isBusy ? Promise.resolve() : this.betweenSyncs(() => this.#deleteNow());
   }
 
   /**
@@ -125,9 +118,9 @@ export class SyncLoop {
    * next one waits for it.
    * @throws as `change` does
    */
-  between<Result>(change: () => Promise<Result>): Promise<Result> {
-    const changed = Promise.all([this.#lastChange, this.#running]).then(change);
-    this.#lastChange = changed.then(nothing, nothing);
+  betweenSyncs<Result>(change: () => Promise<Result>): Promise<Result> {
+    const changed = Promise.all([this.#lastBetween, this.#running]).then(change);
+    this.#lastBetween = changed.then(nothing, nothing);
     return changed;
   }
 
@@ -139,31 +132,31 @@ export class SyncLoop {
   /**
    * Calls `use` with the result of `read` and the ruleset that the kernel has for it: now if the kernel has
    * everything, otherwise after the next sync. Nothing changes between the two calls. If no sync succeeds
-   * within 5 seconds, the ruleset is the one that the kernel was last given.
+   * within 5 seconds, the ruleset is the committed one.
    */
   atOneMoment<Read, Used>(read: () => Read, use: (read: Read, committed: Ruleset) => Used): Promise<Used> {
     const { runner, clock, reconciler } = this.#parts;
-    const { state } = reconciler;
-    if (runner.pendingSince === undefined) return Promise.resolve(use(read(), state.ruleset));
+    // `reconciler.state` each time, as a sync may replace it.
+    if (runner.pendingSince === undefined) return Promise.resolve(use(read(), reconciler.state.ruleset));
     return new Promise((resolve) => {
       const late = clock.after(LONGEST_WAIT, () => {
-        this.#moments.delete(moment);
+        this.#readers.delete(reader);
         resolve(use(read(), reconciler.state.committedRuleset()));
       });
-      const moment: Moment = () => {
+      const reader: WaitingReader = () => {
         const objects = read();
         return () => {
-          if (!this.#moments.delete(moment)) return;
+          if (!this.#readers.delete(reader)) return;
           late.cancel();
           resolve(use(objects, reconciler.state.ruleset));
         };
       };
-      this.#moments.add(moment);
+      this.#readers.add(reader);
     });
   }
 
   async #sync(): Promise<boolean> {
-    await this.#lastChange;
+    await this.#lastBetween;
     const isDone = await this.#syncNow();
     if (isDone && this.#isCleanUpDue) await this.#deleteNow();
     return isDone;
@@ -191,27 +184,26 @@ export class SyncLoop {
       const nodeContext = this.#parts.nodeContext.current();
       // Not earlier: until the reconciler has the Services, a failure would lose them.
       changes = tracker.take();
-      const atOnce = this.#moments.size > 0;
+      const atOnce = this.#readers.size > 0;
       const syncing = reconciler.sync({ nodeContext, services: changes.services, atOnce });
       // The rules of the current objects are rendered now, but not in the kernel yet.
-      const moments = atOnce ? [...this.#moments].map((begin) => begin()) : [];
+      const ends = [...this.#readers].map((read) => read());
       const outcome = await syncing;
-      for (const end of moments) end();
-      const brought = tracker.synced(changes, outcome.waiting);
-      // While Services wait there is no pause: each sync brings some of them, with small changes of others.
-      const areWaiting = outcome.waiting.size > 0;
-      if (areWaiting || reconciler.state.staleSourceRanges > 0) this.#parts.runner.request(areWaiting);
-      // A comparison for this sync ran before it.
+      for (const end of ends) end();
+      const syncedTimes = tracker.synced(changes, outcome.waiting);
+      // While Services wait there is no pause: each sync sends part of their rules, and small Services first.
+      const isUrgent = outcome.waiting.size > 0;
+      if (isUrgent || reconciler.state.staleSourceRanges > 0) this.#parts.runner.request({ isUrgent });
+      // The comparison that found what this sync repairs ran before it, and counts, too.
       const durationMs = clock.monotonic() - startedMonotonic + (outcome.comparisonMs ?? 0);
       const times = {
         startedAt,
         endedAt: endedAt(),
         startedMonotonic,
         durationMs,
-        triggerTimes: brought.triggerTimes.map(({ family, at }) => ({ family, at: wallTimeOf(at) })),
-        receivedAt: brought.receivedAt.map(({ at }) => wallTimeOf(at)),
+        triggerTimes: syncedTimes.triggerTimes.map(({ family, at }) => ({ family, at: wallTimeOf(at) })),
+        receivedAt: syncedTimes.receipts.map(({ at }) => wallTimeOf(at)),
       };
-      this.#given = reconciler.state.ruleset;
       const report = this.#reportOf(outcome, reconciler, { ...times, nodeContext });
       this.#tell((subscriber) => subscriber.synced(report));
       return true;

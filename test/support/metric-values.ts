@@ -37,7 +37,7 @@ export function scrapedParts(parts: Partial<ScrapedParts> = {}): ScrapedParts {
   const none = { total: 0, unsynced: 0 };
   return {
     reconciler: { state: renderAll({}).state, quarantined: new Map(), excludedFamilies: new Map() },
-    tracker: { services: none, endpoints: none, nodeLacks: [] },
+    tracker: { serviceChanges: none, endpointChanges: none, nodeLacks: [] },
     runner: { lastRequestedAt: undefined },
     health: { pendingSince: undefined },
     history: new SyncHistory(),

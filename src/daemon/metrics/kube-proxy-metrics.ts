@@ -87,22 +87,22 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
   kubeproxy_sync_proxy_rules_endpoint_changes_pending: {
     kind: "gauge",
     help: "EndpointSlice changes not synced",
-    scrape: ({ tracker }) => one(tracker.endpoints.unsynced),
+    scrape: ({ tracker }) => one(tracker.endpointChanges.unsynced),
   },
   kubeproxy_sync_proxy_rules_endpoint_changes_total: {
     kind: "counter",
     help: "EndpointSlice changes seen",
-    scrape: ({ tracker }) => one(tracker.endpoints.total),
+    scrape: ({ tracker }) => one(tracker.endpointChanges.total),
   },
   kubeproxy_sync_proxy_rules_service_changes_pending: {
     kind: "gauge",
     help: "Service changes not yet synced",
-    scrape: ({ tracker }) => one(tracker.services.unsynced),
+    scrape: ({ tracker }) => one(tracker.serviceChanges.unsynced),
   },
   kubeproxy_sync_proxy_rules_service_changes_total: {
     kind: "counter",
     help: "Service changes seen",
-    scrape: ({ tracker }) => one(tracker.services.total),
+    scrape: ({ tracker }) => one(tracker.serviceChanges.total),
   },
   kubeproxy_sync_proxy_rules_no_local_endpoints_total: {
     kind: "gauge",

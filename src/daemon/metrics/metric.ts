@@ -41,7 +41,7 @@ export interface Occurrences {
 /** Parts that are read at each scrape. */
 export interface ScrapedParts {
   readonly reconciler: Pick<Reconciler, "state" | "quarantined" | "excludedFamilies">;
-  readonly tracker: Pick<ChangeTracker, "services" | "endpoints" | "nodeLacks">;
+  readonly tracker: Pick<ChangeTracker, "serviceChanges" | "endpointChanges" | "nodeLacks">;
   readonly runner: Pick<BoundedFrequencyRunner, "lastRequestedAt">;
   readonly health: { readonly pendingSince: number | undefined };
   readonly history: { snapshot(): { readonly verifiedAt: number | undefined } };

@@ -30,7 +30,7 @@ export interface AffinityPollerParts {
   readonly logger: Logger;
   readonly tables: Pick<TableReader, "elements">;
   readonly nft: Nft;
-  readonly loop: Pick<SyncLoop, "given" | "between">;
+  readonly loop: Pick<SyncLoop, "desiredUnlessRepairing" | "betweenSyncs">;
   readonly state: () => RulesetState;
   readonly onDeleted: (reason: AffinityDeletion, entries: number) => void;
   /** Called for a service port that lost entries because it had the most. */
@@ -141,7 +141,8 @@ export class AffinityPoller implements SyncSubscriber {
     const state = this.#state(family);
     const spec = state?.table.sets.get(AFFINITY)?.spec;
     // Until the rules are repaired, it is not certain which service port has which id.
-    if (state === undefined || spec === undefined || this.#parts.loop.given === undefined) return;
+    const isRepairing = this.#parts.loop.desiredUnlessRepairing === undefined;
+    if (state === undefined || spec === undefined || isRepairing) return;
     const held = [...state.ids.held];
     const { clients, ids } = await readCountedClients(this.#parts.tables, state.table, state.features);
     this.#limited.set(family, clients);
@@ -228,7 +229,7 @@ export class AffinityPoller implements SyncSubscriber {
     for (let from = 0; from < entries.length && !this.#isStopped; from += ENTRIES_PER_TRANSACTION) {
       const chunk = entries.slice(from, from + ENTRIES_PER_TRANSACTION);
       try {
-        deleted += await loop.between(async () => {
+        deleted += await loop.betweenSyncs(async () => {
           const wanted = chunk.filter(isWanted);
           if (wanted.length > 0) await nft.apply(deletionTransaction(family, spec, wanted));
           return wanted.length;

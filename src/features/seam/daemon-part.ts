@@ -65,7 +65,7 @@ export interface FeatureHost {
   /** What its part of the desired state shows: see `StatePart.shown`. */
   readonly shown: () => unknown;
   readonly requestSync: () => void;
-  /** Changes the tables that the kernel was given while no sync runs; does nothing if a repair is due. */
+  /** Changes our tables while no sync runs, given the desired ones; does nothing if a repair is due. */
   readonly betweenSyncs: (change: (tables: Ruleset) => Promise<void>) => Promise<void>;
   /** All addresses of the host, as they were last read. */
   readonly localAddresses: () => readonly string[];

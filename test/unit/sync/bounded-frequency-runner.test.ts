@@ -70,10 +70,10 @@ describe("BoundedFrequencyRunner", () => {
     clock.advance(0);
     await end(true);
     runner.request();
-    runner.request(true);
+    runner.request({ isUrgent: true });
     clock.advance(0);
     expect(starts).toEqual([0, 0]);
-    runner.request(true);
+    runner.request({ isUrgent: true });
     runner.request();
     await end(true);
     clock.advance(0);
@@ -84,7 +84,7 @@ describe("BoundedFrequencyRunner", () => {
     expect(starts).toEqual([0, 0, 0]);
     clock.advance(1);
     await end(false);
-    runner.request(true);
+    runner.request({ isUrgent: true });
     clock.advance(499);
     expect(starts).toEqual([0, 0, 0, 1000]);
   });

@@ -98,7 +98,7 @@ describe("ChangeTracker", () => {
     handlers.services.onUpsert("default/web", service(), undefined);
     handlers.services.onDelete("default/web", service());
     handlers.endpointslices.onUpsert("default/web-ip", slice({ family: "ip" }), undefined);
-    expect([tracker.services, tracker.endpoints]).toEqual([
+    expect([tracker.serviceChanges, tracker.endpointChanges]).toEqual([
       { total: 2, unsynced: 2 },
       { total: 1, unsynced: 1 },
     ]);
@@ -108,7 +108,7 @@ describe("ChangeTracker", () => {
     handlers.endpointslices.onUpsert("default/web-ip", slice({ family: "ip" }), undefined);
     tracker.synced(both, new Set());
     expect(
-      [tracker.services, tracker.endpoints],
+      [tracker.serviceChanges, tracker.endpointChanges],
       "the first sync failed, the second had its changes too",
     ).toEqual([
       { total: 3, unsynced: 0 },
@@ -126,17 +126,17 @@ describe("ChangeTracker", () => {
     expect(taken).toEqual({
       services: new Set(["default/web"]),
       triggerTimes: [{ service: "default/web", family: "ip", at: 5 - 42 }],
-      receivedAt: Array(3).fill({ service: "default/web", at: 0 }),
+      receipts: Array(3).fill({ service: "default/web", at: 0 }),
       counts: { services: 0, endpoints: 3 },
     });
     tracker.synced(taken, new Set());
     const counts = { services: 0, endpoints: 0 };
-    expect(tracker.take()).toEqual({ services: new Set(), triggerTimes: [], receivedAt: [], counts });
+    expect(tracker.take()).toEqual({ services: new Set(), triggerTimes: [], receipts: [], counts });
     handlers.endpointslices.onUpsert("default/web-ip", at(7), at(5));
     tracker.putBack(taken);
     const again = tracker.take();
     expect(again.triggerTimes.map((one) => one.at)).toEqual([5 - 42, 7 - 42]);
-    expect(again.receivedAt).toHaveLength(4);
+    expect(again.receipts).toHaveLength(4);
   });
 
   test("keeps the times of Services that wait for a later sync, and counts all changes until nothing waits", () => {
@@ -147,15 +147,15 @@ describe("ChangeTracker", () => {
     const waiting = new Set([named("large")]);
     const services = (times: readonly { readonly service?: ServiceName | undefined }[]) =>
       times.map(({ service: name }) => name);
-    const { triggerTimes, receivedAt } = tracker.synced(tracker.take(), waiting);
-    expect([services(triggerTimes), services(receivedAt)]).toEqual([["default/small"], ["default/small"]]);
-    expect(tracker.endpoints.unsynced).toBe(2);
+    const { triggerTimes, receipts } = tracker.synced(tracker.take(), waiting);
+    expect([services(triggerTimes), services(receipts)]).toEqual([["default/small"], ["default/small"]]);
+    expect(tracker.endpointChanges.unsynced).toBe(2);
     const rest = tracker.synced(tracker.take(), new Set());
-    expect([services(rest.triggerTimes), services(rest.receivedAt)]).toEqual([
+    expect([services(rest.triggerTimes), services(rest.receipts)]).toEqual([
       ["default/large"],
       ["default/large"],
     ]);
-    expect(tracker.endpoints.unsynced).toBe(0);
+    expect(tracker.endpointChanges.unsynced).toBe(0);
   });
 
   test("treats a change as at most an hour old, and never as from the future", () => {
@@ -181,11 +181,11 @@ describe("ChangeTracker", () => {
     expect(tracker.take()).toMatchObject({
       services: new Set(["default/web"]),
       triggerTimes: [],
-      receivedAt: [],
+      receipts: [],
     });
     for (let at = 1; at <= 10_001; at++) changed(at);
-    const { triggerTimes, receivedAt } = tracker.take();
-    expect([triggerTimes.length, receivedAt.length]).toEqual([10_000, 10_000]);
+    const { triggerTimes, receipts } = tracker.take();
+    expect([triggerTimes.length, receipts.length]).toEqual([10_000, 10_000]);
   });
 
   describe("where rules depend on the podCIDRs of the Node", () => {

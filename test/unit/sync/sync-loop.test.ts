@@ -150,7 +150,7 @@ describe("SyncLoop", () => {
     await pass(500);
     expect(reports[1]).toMatchObject({ kind: "partial", rendered: new Set(["default/dns"]) });
     expect(reports[1]?.receivedAt).toHaveLength(1);
-    expect(tracker.services.unsynced).toBe(0);
+    expect(tracker.serviceChanges.unsynced).toBe(0);
   });
 
   test.each([
@@ -194,7 +194,7 @@ describe("SyncLoop", () => {
     };
     await list();
     expect(reports).toMatchObject([{ startedAt: 100_000, endedAt: 100_300, durationMs: 300 }]);
-    expect(tracker.services, "the first one is in the kernel").toEqual({ total: 2, unsynced: 1 });
+    expect(tracker.serviceChanges, "the first one is in the kernel").toEqual({ total: 2, unsynced: 1 });
   });
 
   test("reports how long a sync took when the wall clock is set meanwhile", async () => {
@@ -208,20 +208,20 @@ describe("SyncLoop", () => {
     expect(reports).toMatchObject([{ startedAt: 100_000, endedAt: 100_300 }]);
   });
 
-  test("has no expected ruleset while a sync is due, and no given one while a repair is due", async () => {
+  test("gives the desired ruleset unless a repair is due, also while a sync is due", async () => {
     const { loop, handlers, list, pass } = setUp();
-    const seen = () => [loop.given !== undefined, loop.expected !== undefined];
-    expect(seen()).toEqual([false, false]);
+    const isGiven = () => loop.desiredUnlessRepairing !== undefined;
+    expect(isGiven()).toBe(false);
     await list();
-    expect(seen()).toEqual([true, true]);
+    expect(isGiven()).toBe(true);
     handlers.nodes.onUpsert("node-1", node(), undefined);
-    expect(seen()).toEqual([true, false]);
+    expect(isGiven()).toBe(true);
     await pass(1000);
-    expect(seen()).toEqual([true, true]);
+    expect(isGiven()).toBe(true);
     loop.requestFullSync("drift");
-    expect(seen()).toEqual([false, false]);
+    expect(isGiven()).toBe(false);
     await pass(1000);
-    expect(seen()).toEqual([true, true]);
+    expect(isGiven()).toBe(true);
   });
 
   test("syncs when the node context is no longer that of the last sync, and only then", async () => {
@@ -364,8 +364,8 @@ describe("SyncLoop", () => {
       order.push("change");
       return new Promise<string>((resolve) => ends.push(() => resolve("done")));
     };
-    const changed = loop.between(change);
-    const failed = loop.between(() => Promise.reject(new Error("refused")));
+    const changed = loop.betweenSyncs(change);
+    const failed = loop.betweenSyncs(() => Promise.reject(new Error("refused")));
     await pass(0);
     expect(order).toEqual(["sync"]);
     fake.before = () => void order.push("sync");

@@ -7,8 +7,8 @@ import { metricValue, scrapedParts, testMetrics } from "../../../support/metric-
 
 const local = service({ internal: "Local", external: "Local", ports: [port(80, { nodePort: 30080 })] });
 const tracker = {
-  services: { total: 7, unsynced: 2 },
-  endpoints: { total: 9, unsynced: 0 },
+  serviceChanges: { total: 7, unsynced: 2 },
+  endpointChanges: { total: 9, unsynced: 0 },
   nodeLacks: ["addresses"],
 };
 const runner = { lastRequestedAt: 1500 };

@@ -57,7 +57,7 @@ function watching(size = 100, clientLimits?: ClientLimits) {
   const logger = memoryLogger();
   const told: string[] = [];
   const faults: (() => Error | undefined)[] = [];
-  let given: typeof state.ruleset | undefined = state.ruleset;
+  let desired: typeof state.ruleset | undefined = state.ruleset;
   let betweenSyncs = () => {};
   let lists = 0;
   const apply = async (transaction: Transaction) => {
@@ -93,10 +93,10 @@ function watching(size = 100, clientLimits?: ClientLimits) {
     },
     nft: stubNft({ apply }),
     loop: {
-      get given() {
-        return given;
+      get desiredUnlessRepairing() {
+        return desired;
       },
-      between: async (change) => {
+      betweenSyncs: async (change) => {
         betweenSyncs();
         return await change();
       },
@@ -117,8 +117,8 @@ function watching(size = 100, clientLimits?: ClientLimits) {
     sync,
     faults,
     lists: () => lists,
-    setGiven: (value: typeof given) => {
-      given = value;
+    setDesired: (value: typeof desired) => {
+      desired = value;
     },
     onBetween: (call: () => void) => {
       betweenSyncs = call;
@@ -208,9 +208,9 @@ describe("AffinityPoller", () => {
   });
 
   test("reads nothing while a repair is due, because the owners of ids are unknown then", async () => {
-    const { watch, remember, idOf, map, setGiven, lists } = watching();
+    const { watch, remember, idOf, map, setDesired, lists } = watching();
     remember(idOf(1) + 0x4000, 3);
-    setGiven(undefined);
+    setDesired(undefined);
     await watch.poll();
     expect([map.size, lists()]).toEqual([3, 0]);
   });
