@@ -88,7 +88,7 @@ export class DriftRepair implements SyncSubscriber {
     const startedAt = clock.monotonic();
     const found = await verifier.recheck("everything");
     if (found === undefined) loop.requestFullSync(reason);
-    else loop.requestRepair(found, { compared: reason, comparisonMs: clock.monotonic() - startedAt });
+    else loop.requestRepair(found, { comparisonReason: reason, comparisonMs: clock.monotonic() - startedAt });
   }
 
   /** See {@link ForeignCommits.needsOwnElements}. */
@@ -133,7 +133,11 @@ export class DriftRepair implements SyncSubscriber {
     const { loop } = this.#parts;
     const found = differencesOf(drift);
     if (found === undefined) loop.requestFullSync("drift");
-    else loop.requestRepair(found, drift.kind === "differences" ? { compared: "drift" } : authorOf(drift));
+    else
+      loop.requestRepair(
+        found,
+        drift.kind === "differences" ? { comparisonReason: "drift" } : authorOf(drift),
+      );
   }
 
   /** Examines foreign commits and repairs what still differs. */

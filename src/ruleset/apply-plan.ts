@@ -23,7 +23,7 @@ export interface PlanOptions {
   /**
    * Deletions of chains that are not sent yet. These chains still exist, so they are not new if needed again.
    */
-  readonly stale?: readonly TableDelta[];
+  readonly staleChains?: readonly TableDelta[];
   /** The kinds of frontends that tables may have; ports alone if absent. */
   readonly kinds?: readonly FrontendKind[];
 }
@@ -40,12 +40,12 @@ export const CHUNK_SIZE = 7000;
  */
 export function applyPlan(
   deltas: readonly TableDelta[],
-  { chunkSize = CHUNK_SIZE, stale = [], kinds = PORTS_ALONE }: PlanOptions = {},
+  { chunkSize = CHUNK_SIZE, staleChains = [], kinds = PORTS_ALONE }: PlanOptions = {},
 ): readonly Step[] {
   const missing = deltas.filter(({ mode }) => mode === "create");
   const { first, others } = newFirst(
     deltas.filter(({ mode }) => mode !== "create"),
-    stale,
+    staleChains,
     chunkSize,
   );
   const { begin, main, end } = mapHandover(others);
@@ -97,11 +97,11 @@ export function* trialTransactions(
  */
 export function withoutChainDeletions(deltas: readonly TableDelta[]): {
   readonly main: TableDelta[];
-  readonly deletions: TableDelta[];
+  readonly chainDeletions: TableDelta[];
 } {
   return {
     main: deltas.map((delta) => withObjects(delta, ({ after }) => after !== undefined)),
-    deletions: deltas.flatMap((delta) =>
+    chainDeletions: deltas.flatMap((delta) =>
       nonEmpty(withObjects(withoutElements(delta), ({ after }) => after === undefined)),
     ),
   };
@@ -143,10 +143,10 @@ function creation(deltas: readonly TableDelta[], size: number): Step[] {
  */
 function newFirst(
   deltas: readonly TableDelta[],
-  stale: readonly TableDelta[],
+  staleChains: readonly TableDelta[],
   size: number,
 ): { readonly first: readonly Step[]; readonly others: readonly TableDelta[] } {
-  const parts = deltas.map((delta) => partsOf(delta, stale));
+  const parts = deltas.map((delta) => partsOf(delta, staleChains));
   if (!parts.some(({ isNeeded }) => isNeeded)) return { first: [], others: deltas };
   const declared = parts.map(({ declarations }) => declarations);
   const filled = parts.map(({ elements }) => elements);
@@ -163,11 +163,11 @@ function newFirst(
 }
 
 /** Divides a delta for {@link newFirst}. `isNeeded`: whether some parts must come before others. */
-function partsOf(delta: TableDelta, stale: readonly TableDelta[]) {
+function partsOf(delta: TableDelta, staleChains: readonly TableDelta[]) {
   const none = onlyElements(delta, []);
   if (delta.mode !== "change")
     return { declarations: none, elements: none, changed: none, others: delta, isNeeded: false };
-  const there = stale.flatMap(({ family, objects }) =>
+  const there = staleChains.flatMap(({ family, objects }) =>
     family === delta.family ? ofKind(objects, "chain") : [],
   );
   const known = new Set(there.map(({ name }) => name));
@@ -215,9 +215,9 @@ function hasChanges({ added, deleted }: ElementsDelta): boolean {
 function changes(all: readonly TableDelta[], size: number, kinds: readonly FrontendKind[]): Step[] {
   const { deltas, ranges } = withoutRemovedRanges(all);
   const withEveryChain = deltas.map(withHandover);
-  const { main, deletions } = withoutChainDeletions(withEveryChain);
+  const { main, chainDeletions } = withoutChainDeletions(withEveryChain);
   const lastRanges: Step = { name: "removed source ranges", deltas: ranges, divided: "in order" };
-  const last: Step = { name: "removed chains", deltas: deletions };
+  const last: Step = { name: "removed chains", deltas: chainDeletions };
   const isLarge = deltaSize(deltas).elements > size;
   if ((isLarge || deltas.some((delta) => leadsElsewhere(delta, kinds))) && deltas.every(canChangeInSteps)) {
     const declared = main.map(withoutElements);
@@ -235,13 +235,13 @@ function changes(all: readonly TableDelta[], size: number, kinds: readonly Front
   const ifBusy: readonly Step[] = [{ name: "everything at once", deltas: main }, last];
   const end: Step = { name: "removed handover chains", deltas: handoverEnd(deltas) };
   // nft's JSON cannot delete timeouts: see transaction-text.ts.
-  if (deletions.some(({ objects }) => ofKind(objects, "ct timeout").length > 0))
+  if (chainDeletions.some(({ objects }) => ofKind(objects, "ct timeout").length > 0))
     return [...ifBusy, lastRanges, end];
   return [
     {
       name: "everything at once",
       deltas: withEveryChain,
-      ...(deletions.length > 0 && { ifBusy }),
+      ...(chainDeletions.length > 0 && { ifBusy }),
     },
     lastRanges,
     end,

@@ -54,8 +54,8 @@ export interface SyncInput {
   /** Services that changed since the last sync began, even if it failed. */
   readonly services: Iterable<ServiceName>;
   /**
-   * Renders all of them before {@link Reconciler.sync} returns its promise: nothing else runs meanwhile,
-   * however long it takes.
+   * Renders all waiting Services, without portions, before {@link Reconciler.sync} returns its promise:
+   * nothing else runs meanwhile, however long it takes.
    */
   readonly atOnce?: boolean;
 }
@@ -75,12 +75,13 @@ export class Reconciler {
   #fullSync: FullSyncReason | undefined = "start";
   #isFullSyncUnderWay = false;
   /**
-   * How much the kernel has of the state without pending changes. "part" means that a change failed, but may
-   * have taken effect, at least in part.
+   * How much the kernel is known to have of the committed state. "nothing": no sync has succeeded with this
+   * state, but tables of an earlier process or context may exist. "part": a change failed, but may have taken
+   * effect, at least in part.
    */
   #kernelHas: "nothing" | "part" | "all" = "nothing";
-  /** Services rendered since the last success. */
-  #rendered = new Set<ServiceName>();
+  /** Services that the next successful sync reports as rendered, unless they still wait. */
+  #toReport = new Set<ServiceName>();
 
   constructor(parts: ReconcilerParts) {
     this.#parts = parts;
@@ -158,18 +159,19 @@ export class Reconciler {
    * @throws AppError if the kernel could not be brought to the desired state; the next sync is a full one
    */
   async sync(input: SyncInput): Promise<SyncOutcome> {
-    const due = this.#fullSync;
+    const reasonAtStart = this.#fullSync;
     try {
+      // No await before this: with `atOnce`, everything must be rendered when `sync` returns its promise.
       await this.#render(input);
       await this.#tryProbation();
       const result = this.#fullSync === undefined ? await this.#partial() : await this.#full(this.#fullSync);
       const { waiting } = this.#renderer;
-      const rendered = new Set([...this.#rendered].filter((name) => !waiting.has(name)));
-      this.#rendered = new Set(waiting);
+      const rendered = new Set([...this.#toReport].filter((name) => !waiting.has(name)));
+      this.#toReport = new Set(waiting);
       this.#refused.succeeded();
       return { ...result, rendered, waiting };
     } catch (error) {
-      this.requestFullSync(due ?? "failure");
+      this.requestFullSync(reasonAtStart ?? "failure");
       throw error;
     } finally {
       this.#isFullSyncUnderWay = false;
@@ -199,7 +201,7 @@ export class Reconciler {
     const dirty = new Set(services);
     const retried = this.#refused.takeRetries(dirty, (name) => cache.service(name) !== undefined);
     for (const key of retried) dirty.add(serviceOf(key));
-    for (const name of dirty) this.#rendered.add(name);
+    for (const name of dirty) this.#toReport.add(name);
     try {
       for (const part of this.#parts.stateParts ?? []) part.update(dirty);
       const pieces = this.isCurrent(nodeContext)
@@ -208,11 +210,12 @@ export class Reconciler {
       if (atOnce) for (const _ of pieces);
       else await inTurns(pieces);
     } catch (error) {
-      // Rules of any Service may be missing now: the next sync renders all, as for another node context.
+      // Rules of any Service may be missing now. A context without sets, so that the next sync begins with an
+      // empty state, and adopts the ids in the kernel again.
       this.#nodeContext = [];
       throw error;
     }
-    for (const name of this.#renderer.rendered) this.#rendered.add(name);
+    for (const name of this.#renderer.rendered) this.#toReport.add(name);
     this.#putStateParts();
   }
 
@@ -230,7 +233,7 @@ export class Reconciler {
    * Renders all Services. Set declarations cannot change in place, so it makes a new state if they differ.
    */
   *#renderAll(nodeContext: NodeContext): Generator<undefined> {
-    for (const name of this.#parts.cache.serviceNames()) this.#rendered.add(name);
+    for (const name of this.#parts.cache.serviceNames()) this.#toReport.add(name);
     const sameSets =
       JSON.stringify(nodeContext.map(setSpecs)) === JSON.stringify(this.#nodeContext.map(setSpecs));
     this.#nodeContext = nodeContext;
@@ -247,23 +250,25 @@ export class Reconciler {
   /** Sends a repair first, because packets need it now, and then the pending changes. */
   async #partial(): Promise<SyncResult> {
     const { nft, tables, chunkSize } = this.#parts;
-    const { missing, deltas, compared, comparisonMs, author } = this.#repairs.begin();
-    const made = creations(missing, this.state.ruleset);
-    if (made.length > 0 && (await this.#anyExists(made))) return await this.#full("drift");
+    const { missing, deltas, comparisonReason, comparisonMs, author } = this.#repairs.begin();
+    const newTables = creations(missing, this.state.ruleset);
+    if (newTables.length > 0 && (await this.#anyExists(newTables))) return await this.#full("drift");
     const pending = this.state.pending().filter(({ family }) => !missing.has(family));
-    const drift = [...made, ...unexplained(deltas, pending)];
-    const { main, deletions } = withoutChainDeletions(pending);
+    const drift = [...newTables, ...unexplained(deltas, pending)];
+    const { main, chainDeletions } = withoutChainDeletions(pending);
     const { commits } = nft;
     try {
       const repaired = await applyDeltas(nft, tables, drift, { chunkSize });
       this.#staleChains.clear(missing);
-      const stale = this.#staleChains.deletions;
-      const applied = [...repaired, ...(await applyDeltas(nft, tables, main, { chunkSize, stale }))];
+      const staleChains = this.#staleChains.deletions;
+      const applied = [...repaired, ...(await applyDeltas(nft, tables, main, { chunkSize, staleChains }))];
       this.state.committed();
-      this.#staleChains.add(deletions);
+      this.#staleChains.add(chainDeletions);
+      const kind = applied.length === 0 ? "nothing" : "partial";
       return {
-        kind: compared !== undefined ? "full" : applied.length === 0 ? "nothing" : "partial",
-        reason: compared ?? (drift.length === 0 ? undefined : "drift"),
+        // A sync for which everything was compared is reported as a full one.
+        kind: comparisonReason === undefined ? kind : "full",
+        reason: comparisonReason ?? (drift.length === 0 ? undefined : "drift"),
         deltas: [...drift, ...main.filter((delta) => !isEmptyDelta(delta))],
         applied,
         drift,
@@ -295,9 +300,10 @@ export class Reconciler {
     // reads.
     this.#fullSync = undefined;
     this.#isFullSyncUnderWay = true;
+    // Everything is compared now, so the repair that is due is part of it.
     this.#repairs.begin();
-    // Unless the kernel has all, nobody knows which differences are drift.
-    const own =
+    // Unless the kernel has all, drift cannot be told from our own changes.
+    const ownChanges =
       this.#kernelHas === "all" ? [...this.state.pending(), ...this.#staleChains.deletions] : undefined;
     const { nft, tables } = this.#parts;
     const { commits } = nft;
@@ -308,7 +314,7 @@ export class Reconciler {
         chunkSize: this.#parts.chunkSize,
         ...(this.#kernelHas === "nothing" && { adopt: (kernel: Ruleset) => this.#adopt(kernel) }),
       });
-      const drift = own === undefined ? [] : unexplained(report.deltas, own);
+      const drift = ownChanges === undefined ? [] : unexplained(report.deltas, ownChanges);
       this.#kernelHas = "all";
       this.#staleChains.clear();
       this.state.committed();
@@ -316,8 +322,8 @@ export class Reconciler {
     } catch (error) {
       this.#noteFailure(error, commits);
       const refused = await this.#quarantineCause(error);
-      if (refused.length === 0 && !(isRefusedByKernel(error) && (await this.#excludeFamily(error))))
-        throw error;
+      const isSolved = refused.length > 0 || (isRefusedByKernel(error) && (await this.#excludeFamily(error)));
+      if (!isSolved) throw error;
       const result = await this.#full(reason);
       return { ...result, refused: [...refused, ...result.refused] };
     }
@@ -387,6 +393,7 @@ export class Reconciler {
 
   #removeServicePorts(keys: readonly ServicePortKey[]): void {
     for (const key of keys) for (const family of Object.values(this.state.families)) family.remove(key);
+    // The kernel may refuse what they leave behind, too.
     this.state.deleteAllStaleSourceRanges();
     this.state.divideIntervals();
   }

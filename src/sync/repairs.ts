@@ -6,7 +6,7 @@ import type { FullSyncReason } from "./sync-report.ts";
 /** Known facts about a repair. */
 export interface RepairOptions {
   /** Why everything was compared for it, so that the sync counts as a full one; absent if it was not. */
-  readonly compared?: FullSyncReason | undefined;
+  readonly comparisonReason?: FullSyncReason | undefined;
   /** Duration of that comparison, milliseconds. */
   readonly comparisonMs?: number | undefined;
   /** The program whose changes are repaired; absent if unknown. */
@@ -31,19 +31,20 @@ export class Repairs {
   /** Whether a repair is due or under way. */
   get isAny(): boolean {
     return [this.#due, this.#underWay].some(
-      ({ missing, deltas, compared }) => missing.size + deltas.length > 0 || compared !== undefined,
+      ({ missing, deltas, comparisonReason }) =>
+        missing.size + deltas.length > 0 || comparisonReason !== undefined,
     );
   }
 
   /** Adds differences to the repair that is due. Where both name the same object, the later one counts. */
-  add(found: readonly TableDelta[], { compared, comparisonMs, author }: RepairOptions): void {
+  add(found: readonly TableDelta[], { comparisonReason, comparisonMs, author }: RepairOptions): void {
     const { missing, deltas, ...known } = this.#due;
     const changes = found.filter(({ mode }) => mode === "change");
     const created = found.flatMap(({ family, mode }) => (mode === "create" ? [family] : []));
     this.#due = {
       missing: new Set([...missing, ...created]),
       deltas: [...unexplained(deltas, changes), ...changes],
-      compared: known.compared ?? compared,
+      comparisonReason: known.comparisonReason ?? comparisonReason,
       comparisonMs: known.comparisonMs ?? comparisonMs,
       author: author ?? known.author,
     };

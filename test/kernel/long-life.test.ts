@@ -43,8 +43,8 @@ test("the kernel lists the desired rules after each transaction from one cluster
   const fake = new FakeKernel();
   for (const [objects, nodeContext] of clusters) {
     const wanted = renderAll(objects, nodeContext).state.ruleset;
-    const { main, deletions } = withoutChainDeletions(diffRuleset(fake.ruleset, wanted));
-    for (const deltas of [main, deletions].filter(({ length }) => length > 0)) {
+    const { main, chainDeletions } = withoutChainDeletions(diffRuleset(fake.ruleset, wanted));
+    for (const deltas of [main, chainDeletions].filter(({ length }) => length > 0)) {
       load(toTransaction(deltas));
       fake.apply(toTransaction(deltas));
     }

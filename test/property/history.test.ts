@@ -128,8 +128,8 @@ function live(
  * changes hands in between.
  */
 function commit(kernel: FakeKernel, renderer: Renderer, owners: Map<string, string | undefined>): void {
-  const { main, deletions } = withoutChainDeletions(renderer.state.pending());
-  for (const deltas of [main, deletions]) applyValid(kernel, toTransaction(deltas));
+  const { main, chainDeletions } = withoutChainDeletions(renderer.state.pending());
+  for (const deltas of [main, chainDeletions]) applyValid(kernel, toTransaction(deltas));
   const before = new Map(owners);
   owners.clear();
   for (const state of Object.values(renderer.state.families)) {

@@ -106,9 +106,9 @@ test("a start repairs the rules and keeps no foreign number, whatever numbers ar
         corrupt(kernel, elements);
         const before: Ruleset = kernel.ruleset;
         const { state } = renderAll(objects, nodeContext);
-        const { main, deletions } = withoutChainDeletions(adoptNumbers(state, before));
+        const { main, chainDeletions } = withoutChainDeletions(adoptNumbers(state, before));
         compareRulesets({ ruleset: before }, { ruleset: state.ruleset, state }, ALL_PARTS);
-        for (const deltas of [main, deletions]) kernel.apply(toTransaction(deltas));
+        for (const deltas of [main, chainDeletions]) kernel.apply(toTransaction(deltas));
         expect(rulesetText(kernel.ruleset)).toBe(rulesetText(state.ruleset));
         expect(textWithoutPlacement(kernel.ruleset)).toBe(textWithoutPlacement(right.ruleset));
         expect(JSON.stringify([...rulesetNumbers(state.ruleset)])).not.toMatch(

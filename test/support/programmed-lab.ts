@@ -65,8 +65,8 @@ export class ProgrammedLab {
 
   async #apply({ state }: Renderer, deltas: readonly TableDelta[]): Promise<void> {
     const deletesTimeouts = objectWords(deltas).some((word) => word.startsWith("- ct timeout "));
-    const { main, deletions } = withoutChainDeletions(deltas);
-    for (const step of deletesTimeouts ? [main, deletions] : [deltas]) {
+    const { main, chainDeletions } = withoutChainDeletions(deltas);
+    for (const step of deletesTimeouts ? [main, chainDeletions] : [deltas]) {
       const transaction = toTransaction(step);
       if (transaction.nftables.length > 0) await this.lab.loadTransaction(transactionText(transaction).text);
     }

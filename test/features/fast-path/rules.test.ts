@@ -76,10 +76,10 @@ describe("the fast path", () => {
   test("loses its flow table with the chain that used it", () => {
     const kernel = new FakeKernel();
     kernel.apply(toTransaction(diffRuleset({}, offloading)));
-    const { main, deletions } = withoutChainDeletions(diffRuleset(kernel.ruleset, without));
+    const { main, chainDeletions } = withoutChainDeletions(diffRuleset(kernel.ruleset, without));
     kernel.apply(toTransaction(main));
     expect(kernel.ruleset.ip?.flowtable?.name).toBe("fast-path");
-    kernel.apply(toTransaction(deletions));
+    kernel.apply(toTransaction(chainDeletions));
     expect(kernel.ruleset.ip?.flowtable).toBeUndefined();
   });
 

@@ -94,9 +94,9 @@ async function setUp() {
         await syncing;
       },
       requestFullSync: (reason) => asked.push(`full sync: ${reason}`),
-      requestRepair: (found, { compared, comparisonMs = 0, author } = {}) => {
+      requestRepair: (found, { comparisonReason, comparisonMs = 0, author } = {}) => {
         const took = comparisonMs > 0 ? `in ${comparisonMs} ms` : undefined;
-        const why = [compared, took, author === undefined ? undefined : `by ${author}`].filter(
+        const why = [comparisonReason, took, author === undefined ? undefined : `by ${author}`].filter(
           (one) => one !== undefined,
         );
         asked.push([...found.flatMap(inWords), ...why].join(", ") || "nothing");

@@ -312,20 +312,20 @@ describe("the deletion of chains", () => {
     const [before, after] = [limited(1), limited(2)];
     const kernel = new FakeKernel();
     kernel.apply(toTransaction(diffRuleset({}, before)));
-    const { main, deletions } = withoutChainDeletions(diffRuleset(before, after));
+    const { main, chainDeletions } = withoutChainDeletions(diffRuleset(before, after));
     kernel.apply(toTransaction(main));
     const [one, two] = ["client-limit-1", "client-limit-2"];
     expect([...tableOf(kernel.ruleset).chains.keys()]).toEqual(expect.arrayContaining([one, two]));
-    expect(commandsOf(deletions)).toEqual([`flush chain ${one}`, `delete chain ${one}`]);
-    kernel.apply(toTransaction(deletions));
+    expect(commandsOf(chainDeletions)).toEqual([`flush chain ${one}`, `delete chain ${one}`]);
+    kernel.apply(toTransaction(chainDeletions));
     expect(rulesetText(kernel.ruleset)).toBe(rulesetText(after));
   });
 
   test("takes with it the sets that they look into, after the rules and before the chains", () => {
     const [before, after] = [true, false].map((resetVanished) => rules([], {}, { resetVanished }));
-    const { main, deletions } = withoutChainDeletions(diffRuleset(before ?? {}, after ?? {}));
+    const { main, chainDeletions } = withoutChainDeletions(diffRuleset(before ?? {}, after ?? {}));
     expect(commandsOf(main)).not.toContain("delete set vanished");
-    const sent = commandsOf(deletions);
+    const sent = commandsOf(chainDeletions);
     const places = [
       "flush chain vanished-endpoints-check",
       "delete set vanished",

@@ -259,13 +259,13 @@ describe("a repair", () => {
 
   test("counts as a full sync if everything was compared for it, also without a difference", async () => {
     const parts = await changed(FLUSH);
-    parts.reconciler.requestRepair(parts.found, { compared: "periodic" });
+    parts.reconciler.requestRepair(parts.found, { comparisonReason: "periodic" });
     const report = await parts.sync();
     expect([summary(report), report.drift]).toMatchObject([
       { kind: "full", reason: "periodic" },
       parts.found,
     ]);
-    parts.reconciler.requestRepair([], { compared: "periodic" });
+    parts.reconciler.requestRepair([], { comparisonReason: "periodic" });
     expect(await parts.sync()).toMatchObject({ kind: "full", reason: "periodic", drift: [], applied: [] });
     expect(parts.fake.count("list")).toBe(parts.listed);
   });
@@ -276,7 +276,7 @@ describe("a repair", () => {
     parts.reconciler.requestRepair(parts.found, { author: "second" });
     parts.reconciler.requestRepair(parts.found);
     expect(await parts.sync()).toMatchObject({ author: "second" });
-    parts.reconciler.requestRepair([], { compared: "periodic" });
+    parts.reconciler.requestRepair([], { comparisonReason: "periodic" });
     expect((await parts.sync()).author).toBeUndefined();
   });
 
@@ -918,7 +918,7 @@ test("a chain comes before the verdicts that lead to it, and stays when they go"
 test("a full sync reports the duration of the comparison before it", async () => {
   const { reconciler, sync } = setUp();
   await sync();
-  reconciler.requestRepair([], { compared: "periodic", comparisonMs: 300 });
+  reconciler.requestRepair([], { comparisonReason: "periodic", comparisonMs: 300 });
   expect(await sync()).toMatchObject({ kind: "full", reason: "periodic", comparisonMs: 300 });
   expect((await sync()).comparisonMs).toBeUndefined();
 });
