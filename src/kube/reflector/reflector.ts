@@ -40,8 +40,8 @@ export interface FollowedServer {
   readonly random: () => number;
   readonly logger: Logger;
   /**
-   * True if an earlier process left rules in the kernel: empty first lists are then not accepted immediately
-   * either.
+   * True if an earlier process left rules in the kernel: then empty first lists are doubtful, too. See
+   * {@link Reflector.#checkPlausible}.
    */
   readonly hasRules?: boolean;
   /** Called for the first of several lists that are not accepted. */
@@ -75,8 +75,7 @@ export class Reflector<T> {
   #isListDue = true;
   /** The reason that was logged last, until it was logged that the resource is followed again; "" if none. */
   #loggedReason = "";
-  /** Whether no watch has begun since the last list. */
-  #isFresh = false;
+  #isFirstWatchSinceList = false;
   /** Time of the first implausible list, by the monotonic clock; undefined after a plausible one. */
   #doubtfulSince: number | undefined;
   /** Number of watch events that changed an object or the resourceVersion. */
@@ -157,7 +156,7 @@ export class Reflector<T> {
     this.#checkPlausible(staged);
     this.#version = version;
     this.#isListDue = false;
-    this.#isFresh = true;
+    this.#isFirstWatchSinceList = true;
     this.#status.listed();
     logger.debug({ resource: this.#resource.name, objects: staged.size }, "listed");
     this.#store.replace(staged);
@@ -171,7 +170,8 @@ export class Reflector<T> {
     const { clock, resource, hasRules = false, onImplausible } = this.#options;
     const isEmptyFirst = hasRules && !this.#status.synced && staged.size === 0;
     const isDoubtful =
-      resource.always !== undefined && (isEmptyFirst || this.#store.lacksAll(staged, resource.always));
+      resource.alwaysExists !== undefined &&
+      (isEmptyFirst || this.#store.lacksAll(staged, resource.alwaysExists));
     if (!isDoubtful) {
       this.#doubtfulSince = undefined;
       return;
@@ -180,7 +180,7 @@ export class Reflector<T> {
     if (this.#doubtfulSince === undefined) onImplausible?.(resource.name);
     this.#doubtfulSince ??= now;
     if (now - this.#doubtfulSince >= DOUBT) return;
-    const reason = `the list has none of the known objects, not even ${resource.always}`;
+    const reason = `the list has none of the known objects, not even ${resource.alwaysExists}`;
     throw new ApiFailure("implausible", `${reason}; it is accepted if it is repeated for a minute`);
   }
 
@@ -202,9 +202,9 @@ export class Reflector<T> {
           onOpen: () => {
             openedAt = clock.monotonic();
             this.#status.followed();
-            // An older version may have expired, which only the first event of the watch shows.
-            if (this.#isFresh) this.#logFollowing();
-            this.#isFresh = false;
+            // A later watch may begin with a 410: there, only an event shows that following works again.
+            if (this.#isFirstWatchSinceList) this.#logFollowing();
+            this.#isFirstWatchSinceList = false;
           },
         },
         (event) => this.#take(event),
@@ -235,15 +235,16 @@ export class Reflector<T> {
   /** Decides what to request after a failure, and when. */
   #recover(failure: ApiFailure): Wait {
     const { client, resource, logger } = this.#options;
+    // The other open connections may be dead, too.
     if (failure.kind === "timeout") client.closeIdle();
-    // A cluster that was restored from a backup has older versions.
+    // A server that was restored from a backup may never reach our version: list without one.
     if (this.#isListDue && (failure.relist || failure.tooNew)) this.#version = "";
     if (failure.relist) this.#isListDue = true;
-    // A server that has listed with the selector before rejects something else.
-    const isNew = failure.rejected && !this.#status.synced;
-    const other = isNew ? withoutFieldSelector(this.#resource) : undefined;
-    if (other !== undefined) {
-      this.#resource = other;
+    // Only before the first list: a server that has listed with the selector rejects something else.
+    const mayRejectSelector = failure.rejected && !this.#status.synced;
+    const unselected = mayRejectSelector ? withoutFieldSelector(this.#resource) : undefined;
+    if (unselected !== undefined) {
+      this.#resource = unselected;
       logger.info(
         { resource: resource.name, reason: failure.message },
         "this API server cannot select by that field (before Kubernetes 1.31); asking for all",
@@ -290,8 +291,8 @@ export class Reflector<T> {
   }
 
   /**
-   * Logs a failure, and when the request is repeated. An outage is one warning: versions that have expired
-   * meanwhile belong to it.
+   * Logs a failure, and when the request is repeated. An outage is one warning: a 410 after it, because the
+   * version has expired meanwhile, is only logged at the level debug.
    */
   #logFailure({ kind, message: reason }: ApiFailure, wait: Wait): void {
     const waits = wait.kind === "time" ? { waitMs: Math.round(wait.milliseconds) } : {};

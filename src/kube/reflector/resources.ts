@@ -14,7 +14,7 @@ export interface Resource {
   /**
    * The key of an object in every cluster. A list that lacks it and all other known objects is implausible.
    */
-  readonly always?: string;
+  readonly alwaysExists?: string;
   /** True if a cluster may lack it: it then counts as empty, which is not an error. */
   readonly optional: boolean;
 }
@@ -44,7 +44,7 @@ export function resources(nodeName: string): Readonly<Record<ResourceName, Resou
       listKind: "ServiceList",
       path: "/api/v1/services",
       selectors: { labelSelector: `!${PROXY_NAME_LABEL}`, fieldSelector: "spec.clusterIP!=None" },
-      always: "default/kubernetes",
+      alwaysExists: "default/kubernetes",
       optional: false,
     },
     endpointslices: {
@@ -52,7 +52,7 @@ export function resources(nodeName: string): Readonly<Record<ResourceName, Resou
       listKind: "EndpointSliceList",
       path: "/apis/discovery.k8s.io/v1/endpointslices",
       selectors: { labelSelector: `!${HEADLESS_LABEL}` },
-      always: "default/kubernetes",
+      alwaysExists: "default/kubernetes",
       optional: false,
     },
     nodes: {
