@@ -35,8 +35,8 @@ function namedIn(slices: Slices, wanted: string): EndpointSlice | undefined {
 export const NODE_FIELDS = ["addresses", "podCIDRs", "zone"] as const;
 
 /**
- * The last known objects, and the dirty Services. The content depends only on the current objects, not on the
- * order, splitting or repetition of their changes; but see {@link ObjectCache.putNode}.
+ * The last known objects, and the dirty Services. The content depends only on the current objects, not on how
+ * often they changed, in which order or in which batches; but see {@link ObjectCache.putNode}.
  */
 export class ObjectCache {
   readonly #services = new Map<ServiceName, Service>();
@@ -45,6 +45,7 @@ export class ObjectCache {
   #node: Node;
   #isNodeKnown = false;
   #dirty = new Set<ServiceName>();
+  /** The endpoints that do not answer this node (`address . port`), in the order of ejection. */
   readonly #ejected: ByFamily<Set<string>> = byFamily(() => new Set());
   readonly #observers: ObjectObserver[] = [];
 
@@ -114,11 +115,11 @@ export class ObjectCache {
   /** Adds or replaces a Service. */
   putService(service: Service): void {
     const { serviceExternalIPs = true } = this.#options;
-    const known = serviceExternalIPs ? service : { ...service, externalIPs: { ip: [], ip6: [] } };
+    const stored = serviceExternalIPs ? service : { ...service, externalIPs: { ip: [], ip6: [] } };
     const before = this.#services.get(service.name);
-    this.#services.set(service.name, known);
+    this.#services.set(service.name, stored);
     this.#dirty.add(service.name);
-    for (const observer of this.#observers) observer.service(before, known);
+    for (const observer of this.#observers) observer.service(before, stored);
   }
 
   /** Deletes a Service, but not its slices, which are objects of their own. */
@@ -132,11 +133,11 @@ export class ObjectCache {
   /** Adds or replaces a slice, which may have moved to another Service. */
   putSlice(slice: EndpointSlice, previous?: EndpointSlice): void {
     if (previous !== undefined && previous.service !== slice.service) this.deleteSlice(previous);
-    const known = this.#slices.get(slice.service) ?? [];
-    const before = this.#observers.length === 0 ? undefined : namedIn(known, slice.name);
-    if (known instanceof Map) known.set(slice.name, slice);
+    const earlier = this.#slices.get(slice.service) ?? [];
+    const before = this.#observers.length === 0 ? undefined : namedIn(earlier, slice.name);
+    if (earlier instanceof Map) earlier.set(slice.name, slice);
     else {
-      const slices = exactList([...known.filter(({ name }) => name !== slice.name), slice]);
+      const slices = exactList([...earlier.filter(({ name }) => name !== slice.name), slice]);
       this.#slices.set(
         slice.service,
         slices.length > FEW ? new Map(slices.map((one) => [one.name, one])) : slices,
@@ -147,14 +148,14 @@ export class ObjectCache {
   }
 
   deleteSlice({ service, name }: Pick<EndpointSlice, "service" | "name">): void {
-    const known = this.#slices.get(service) ?? [];
-    const before = this.#observers.length === 0 ? undefined : namedIn(known, name);
-    if (known instanceof Map) {
-      if (!known.delete(name)) return;
-      if (known.size === 0) this.#slices.delete(service);
+    const earlier = this.#slices.get(service) ?? [];
+    const before = this.#observers.length === 0 ? undefined : namedIn(earlier, name);
+    if (earlier instanceof Map) {
+      if (!earlier.delete(name)) return;
+      if (earlier.size === 0) this.#slices.delete(service);
     } else {
-      const others = known.filter((other) => other.name !== name);
-      if (others.length === known.length) return;
+      const others = earlier.filter((other) => other.name !== name);
+      if (others.length === earlier.length) return;
       if (others.length === 0) this.#slices.delete(service);
       else this.#slices.set(service, others);
     }
@@ -165,7 +166,7 @@ export class ObjectCache {
   /**
    * Replaces our Node. If it lost its addresses, pod CIDRs or zone, the last known ones stay: a Node that was
    * deleted and made again has no status at first, and without its addresses every NodePort would be refused.
-   * @returns the {@link NODE_FIELDS} that stay; undefined for another node
+   * @returns the {@link NODE_FIELDS} that our Node lost; undefined for another node
    */
   putNode(node: Node): readonly string[] | undefined {
     if (node.name !== this.#node.name) return undefined;
@@ -195,12 +196,11 @@ export class ObjectCache {
     this.#serviceCIDRs.delete(name);
   }
 
-  /** The endpoints that do not answer this node (`address . port`), in the order of ejection. */
   get ejected(): ByFamily<ReadonlySet<string>> {
     return this.#ejected;
   }
 
-  /** Ejects an endpoint from the lists of watched Services, or readmits it. */
+  /** Ejects an endpoint, or readmits it. @param services those that have it, which become dirty */
   setEjected(family: Family, target: string, isEjected: boolean, services: Iterable<ServiceName>): void {
     const targets = this.#ejected[family];
     if (targets.has(target) === isEjected) return;
@@ -214,7 +214,7 @@ export class ObjectCache {
     return this.#dirty;
   }
 
-  /** Returns the dirty Services, which changed themselves or in their slices since the last call. */
+  /** Returns the Services that changed since the last call: they, their slices or their ejected endpoints. */
   takeDirty(): ReadonlySet<ServiceName> {
     const changes = this.#dirty;
     this.#dirty = new Set();
