@@ -4,19 +4,19 @@ import { DriftRepair } from "../drift/drift-repair.ts";
 import { KernelEvents } from "../drift/kernel-events.ts";
 import { Verifier } from "../drift/verifier.ts";
 import { type CostlyTable, costlyTablesAdvice, costlyTableText } from "../kernel/others-sets.ts";
-import { QUARANTINE_RETRY } from "../sync/quarantine.ts";
+import { QUARANTINE_RETRY_PERIOD } from "../sync/quarantine.ts";
 import type { SyncSubscriber } from "../sync/sync-report.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import { HostChanges } from "./host-changes.ts";
 import type { Proxier } from "./proxier.ts";
 
-/** Interval between two counts of the sets of other software. Milliseconds. */
-const OTHERS_PERIOD = 600_000;
+/** How often to look for costly tables of other software. Milliseconds. */
+const COSTLY_TABLES_PERIOD = 600_000;
 
 /**
  * Keeps the rules right while no object changes. Follows the kernel's notifications: has changes by other
  * programs repaired, and reads the host's addresses again. Runs periodic tasks: compares everything, deletes
- * stale chains, retries quarantined Services, counts foreign sets.
+ * stale chains, retries quarantined Services, looks for costly tables of other software.
  */
 export class Upkeep {
   readonly verifier: Verifier;
@@ -26,7 +26,7 @@ export class Upkeep {
   readonly #options: () => ProxyOptions;
   readonly #proxier: Proxier;
   readonly #periodic: PeriodicTask[] = [];
-  readonly #host: HostChanges;
+  readonly #hostChanges: HostChanges;
   #costlyTables: readonly CostlyTable[] = [];
   #areCostlyLogged = false;
 
@@ -54,7 +54,7 @@ export class Upkeep {
     this.#input = input;
     this.#options = options;
     this.#proxier = proxier;
-    this.#host = new HostChanges(input, proxier, onAddresses);
+    this.#hostChanges = new HostChanges(input, proxier, onAddresses);
   }
 
   /** The tables of other software that slow transactions down, as last counted. */
@@ -70,17 +70,18 @@ export class Upkeep {
   start(): void {
     const syncPeriod = () => this.#options().syncPeriodMs;
     this.#every(syncPeriod, () => this.#maintain());
-    this.#every(QUARANTINE_RETRY, async () => this.#proxier.loop.retryRefused());
+    this.#every(QUARANTINE_RETRY_PERIOD, async () => this.#proxier.loop.retryRefused());
+    // A dry run changes nothing, so there is nothing to repair.
     if (this.#input.dryRun) return;
-    this.#every(OTHERS_PERIOD, () => this.#countOthers());
+    this.#every(COSTLY_TABLES_PERIOD, () => this.#findCostlyTables());
     const repair = this.#repair;
     this.#events.start({
       onCommit: (commit) => void repair.committed(commit),
       needsOwnElements: () => repair.needsOwnElements,
-      onHostChange: () => this.#host.changed(),
+      onHostChange: () => this.#hostChanges.changed(),
       onBegun: () => {
         this.verifier.compareNow();
-        this.#host.changed();
+        this.#hostChanges.changed();
       },
     });
     this.verifier.start({
@@ -92,21 +93,21 @@ export class Upkeep {
   }
 
   stop(): void {
-    this.#host.stop();
+    this.#hostChanges.stop();
     for (const task of this.#periodic) task.stop();
     this.#events.stop();
     this.verifier.stop();
     this.#repair.stop();
   }
 
-  /** Applies changed periods, and reads the host again. */
+  /** Applies changed periods. Reads the host again, because other addresses may serve NodePorts now. */
   optionsChanged(): void {
     for (const task of this.#periodic) task.periodChanged();
-    void this.#host.read();
+    void this.#hostChanges.read();
   }
 
   /** Finds tables of other software that slow transactions down, and logs the first that it finds. */
-  async #countOthers(): Promise<void> {
+  async #findCostlyTables(): Promise<void> {
     const { nft, system, logger } = this.#input;
     const tables = await system.costlyTables(nft).catch(() => []);
     this.#costlyTables = tables;
@@ -117,11 +118,14 @@ export class Upkeep {
     logger.warn({ tables: counts, action }, "sets of other software slow down changes of both IP families");
   }
 
-  /** Deletes stale chains. Reads the host after a failure, and in a dry run, which gets no notifications. */
+  /**
+   * Deletes stale chains. Reads the host after a failure, and in a dry run, which gets no notifications.
+   * Requests a sync if the node context has changed: nothing announces new addresses of API servers.
+   */
   async #maintain(): Promise<void> {
     const { dryRun } = this.#input;
     const { loop } = this.#proxier;
-    if (dryRun || this.#host.isFailing) await this.#host.read();
+    if (dryRun || this.#hostChanges.isFailing) await this.#hostChanges.read();
     if (!dryRun) await loop.deleteStaleChains();
     loop.requestIfContextChanged();
   }

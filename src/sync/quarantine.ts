@@ -15,8 +15,8 @@ import type { NodeContext } from "../ruleset/node-context.ts";
 import { RulesetState } from "../ruleset/ruleset-state.ts";
 import type { ServicePortRules } from "../ruleset/service-port-rules.ts";
 
-/** Time until refused rules are tried again, milliseconds: each try costs a full sync. */
-export const QUARANTINE_RETRY = 300_000;
+/** How often refused rules are tried again, milliseconds: each try costs a full sync. */
+export const QUARANTINE_RETRY_PERIOD = 300_000;
 
 /** A service port that may cause a refusal, with its rules in the kernel and its desired ones. */
 export interface Suspect {
