@@ -43,7 +43,7 @@ export class DeltaTracker {
   /** Set name to key to committed value, undefined for none; only for keys written since the last commit. */
   readonly #elements = new Map<string, Map<string, string | undefined>>();
   #work = 0;
-  /** What was committed of each object that was written since, by kind and name. */
+  /** Each chain, set or ct timeout written since the last commit, as it was committed. By kind and name. */
   readonly #objects = new Map<string, ObjectChange>();
   /** Sets that were deleted since the last commit, with their elements. */
   readonly #deletedSets = new Map<string, WritableSet>();
@@ -119,23 +119,24 @@ export class DeltaTracker {
   /** Deletes a set that was added by {@link DeltaTracker.putSet}, if it exists. */
   deleteSet(name: string): void {
     const known = this.#table.sets.get(name);
+    // First: it tells `#isNew` whether the set was committed.
     this.#noteObject("set", name);
     if (known !== undefined && !this.#isNew("set", name) && !this.#deletedSets.has(name)) {
       this.#deletedSets.set(name, known);
-      // The kernel still has them if the set returns before the next commit.
+      // If the set is added again before the next commit, `pending` still has to delete these.
       for (const [key, value] of known.elements) this.#noteElement(name, key, value, 0);
     }
     this.#table.sets.delete(name);
   }
 
-  /** Adds an object with timeouts. Its name identifies its content. */
+  /** Adds a `ct timeout` object. Its name is a hash of its content, so it never changes. */
   putTimeouts(policy: TimeoutPolicy): void {
     this.#table.timeouts ??= new Map();
     this.#noteObject("ct timeout", policy.name);
     this.#table.timeouts.set(policy.name, policy);
   }
 
-  /** Deletes an object with timeouts that was added by {@link DeltaTracker.putTimeouts}, if it exists. */
+  /** Deletes a `ct timeout` object that was added by {@link DeltaTracker.putTimeouts}, if it exists. */
   deleteTimeouts(name: string): void {
     this.#noteObject("ct timeout", name);
     this.#table.timeouts?.delete(name);
@@ -149,7 +150,7 @@ export class DeltaTracker {
     );
     const elements = this.#isCommitted
       ? [
-          ...[...this.#elements].flatMap(([set, keys]) => this.#pendingElements(set, keys)),
+          ...[...this.#elements].flatMap(([set, keys]) => this.#elementsDeltasOf(set, keys)),
           ...[...table.sets.values()]
             .filter(({ spec }) => this.#isNew("set", spec.name))
             .flatMap(allElements),
@@ -166,7 +167,7 @@ export class DeltaTracker {
   }
 
   /** Records that the kernel has the whole table now. */
-  committed(): void {
+  markCommitted(): void {
     this.#isCommitted = true;
     this.#elements.clear();
     this.#work = 0;
@@ -175,12 +176,12 @@ export class DeltaTracker {
   }
 
   /** A new set is added with all of its elements; a deleted one is emptied first. */
-  #pendingElements(name: string, keys: ReadonlyMap<string, string | undefined>): ElementsDelta[] {
+  #elementsDeltasOf(name: string, keys: ReadonlyMap<string, string | undefined>): ElementsDelta[] {
     if (this.#isNew("set", name)) return [];
     const set = this.#table.sets.get(name) ?? this.#deletedSets.get(name);
     return set === undefined
       ? []
-      : pendingElements(set, keys).map((delta) => withIntervalsDelta(delta, this.#table));
+      : elementsDeltas(set, keys).map((delta) => withIntervalsDelta(delta, this.#table));
   }
 
   /** Remembers an object as it was committed, before it changes. */
@@ -225,12 +226,14 @@ const WALKED = 250;
  */
 function walkedElements({ rules }: Chain, { sets }: Table): number {
   let count = 0;
+  // In nft's JSON, `data` names the map of a lookup.
   for (const [, map = ""] of JSON.stringify(rules).matchAll(/"data":"@([^"]+)"/g))
     count += sets.get(map)?.elements.size ?? 0;
   return count;
 }
 
-function pendingElements(
+/** The changes of a set; none if they undo each other. @param written the committed values of written keys */
+function elementsDeltas(
   { spec, elements }: ElementSet,
   written: ReadonlyMap<string, string | undefined>,
 ): ElementsDelta[] {

@@ -339,10 +339,10 @@ export class FamilyState {
   }
 
   /** Records that the kernel has the whole table. */
-  committed(): void {
-    this.#tracker.committed();
-    this.ids.committed();
-    this.sourceRanges.committed();
+  markCommitted(): void {
+    this.#tracker.markCommitted();
+    this.ids.markCommitted();
+    this.sourceRanges.markCommitted();
     this.#before.clear();
   }
 

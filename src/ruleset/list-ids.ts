@@ -174,7 +174,7 @@ export class IdPool {
     return isBack;
   }
 
-  committed(): void {
+  markCommitted(): void {
     for (const [id, holds] of this.#released) {
       if (holds) this.held.add(id);
       else this.#setFree(id);
@@ -306,9 +306,9 @@ export class ListIds {
   }
 
   /** Records that the kernel has the current ids and no released ones. */
-  committed(): void {
-    this.#plain.committed();
-    this.#sticky.committed();
+  markCommitted(): void {
+    this.#plain.markCommitted();
+    this.#sticky.markCommitted();
     this.#dropLapsed();
   }
 

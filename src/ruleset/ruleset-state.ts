@@ -72,8 +72,8 @@ export class RulesetState {
   }
 
   /** Records that the kernel has the whole ruleset. */
-  committed(): void {
-    for (const state of this.#states()) state.committed();
+  markCommitted(): void {
+    for (const state of this.#states()) state.markCommitted();
   }
 
   /**

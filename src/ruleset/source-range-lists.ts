@@ -124,8 +124,8 @@ export class SourceRangeLists {
   }
 
   /** Records that the kernel has the whole table. */
-  committed(): void {
-    this.#numbers.committed();
+  markCommitted(): void {
+    this.#numbers.markCommitted();
   }
 
   /**

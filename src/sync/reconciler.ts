@@ -262,7 +262,7 @@ export class Reconciler {
       this.#staleChains.clear(missing);
       const staleChains = this.#staleChains.deletions;
       const applied = [...repaired, ...(await applyDeltas(nft, tables, main, { chunkSize, staleChains }))];
-      this.state.committed();
+      this.state.markCommitted();
       this.#staleChains.add(chainDeletions);
       const kind = applied.length === 0 ? "nothing" : "partial";
       return {
@@ -317,7 +317,7 @@ export class Reconciler {
       const drift = ownChanges === undefined ? [] : unexplained(report.deltas, ownChanges);
       this.#kernelHas = "all";
       this.#staleChains.clear();
-      this.state.committed();
+      this.state.markCommitted();
       return { kind: "full", reason, ...report, drift, refused: [] };
     } catch (error) {
       this.#noteFailure(error, commits);

@@ -83,7 +83,7 @@ describe("budgets that Services share", () => {
             for (const _ of renderer.changingContext(context));
           }
           withoutStaleRanges(renderer);
-          if (isCommitted) renderer.state.committed();
+          if (isCommitted) renderer.state.markCommitted();
           const fresh = withoutStaleRanges(renderAll(objects, context));
           expect(outcomeOf(renderer)).toEqual(outcomeOf(fresh));
         }

@@ -115,7 +115,7 @@ test("connections that are served, or dropped, before and after changes in steps
         const kernel = new FakeKernel();
         renderer.update(cache.takeDirty());
         kernel.apply(toTransaction(diffRuleset({}, renderer.state.ruleset)));
-        renderer.state.committed();
+        renderer.state.markCommitted();
         const ownerOf = ({ to, protocol, port }: Packet) =>
           Object.values(renderer.state.families).flatMap(
             (one) => one.frontendAt(to, protocol, port, true)?.port.key,
@@ -268,7 +268,7 @@ test("a packet in flight while a change takes effect is served if it is served b
       const fake = new FakeNft();
       renderer.update(cache.takeDirty());
       fake.kernel.apply(toTransaction(diffRuleset({}, renderer.state.ruleset)));
-      renderer.state.committed();
+      renderer.state.markCommitted();
       for (const { name } of before.services) cache.deleteService(name);
       for (const each of before.slices) cache.deleteSlice(each);
       for (const each of after.services) cache.putService(each);
@@ -330,7 +330,7 @@ test("a trial in parts tries each element, and the kernel can take each part by 
         const renderer = new Renderer(cache, contexts);
         renderer.update(cache.takeDirty());
         const first = toTransaction(diffRuleset({}, renderer.state.ruleset));
-        renderer.state.committed();
+        renderer.state.markCommitted();
         for (const each of after.services) cache.putService(each);
         for (const each of after.slices) cache.putSlice(each);
         renderer.update(cache.takeDirty());

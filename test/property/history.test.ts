@@ -139,7 +139,7 @@ function commit(kernel: FakeKernel, renderer: Renderer, owners: Map<string, stri
       expect([undefined, owners.get(key)]).toContain(before.get(key));
     }
   }
-  renderer.state.committed();
+  renderer.state.markCommitted();
 }
 
 function applyValid(kernel: FakeKernel, transaction: Transaction): void {
@@ -200,7 +200,7 @@ test("any history of changes ends in the rules, conflicts and kernel tables of a
       const renderer = new Renderer(cache, nodeContext);
       const kernel = new FakeKernel();
       applyValid(kernel, toTransaction(diffRuleset(kernel.ruleset, renderer.state.ruleset)));
-      renderer.state.committed();
+      renderer.state.markCommitted();
       let committed = rulesetText(renderer.state.ruleset);
       const owners = new Map<string, string | undefined>();
       const lost = new Set<string>();
@@ -244,7 +244,7 @@ test("an equal object put into the cache again leaves nothing pending", () => {
       const cache = cacheOf(objects);
       const renderer = new Renderer(cache, nodeContext);
       renderer.update(cache.takeDirty());
-      withoutStaleRanges(renderer).state.committed();
+      withoutStaleRanges(renderer).state.markCommitted();
       for (const event of eventsBetween(objects, objects)) event(cache);
       renderer.update(cache.takeDirty());
       for (const _ of renderer.changingContext(nodeContext));

@@ -47,7 +47,7 @@ function operationsOf({ services, slices }: HostileObjects): Readonly<Record<str
       for (const name of cache.serviceNames()) viewService(cache, name, nodeContext, renderer.state);
     }),
     again: countOperations(() => {
-      renderer.state.committed();
+      renderer.state.markCommitted();
       put();
       renderer.update(cache.takeDirty());
       renderer.state.pending();

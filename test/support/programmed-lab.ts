@@ -70,7 +70,7 @@ export class ProgrammedLab {
       const transaction = toTransaction(step);
       if (transaction.nftables.length > 0) await this.lab.loadTransaction(transactionText(transaction).text);
     }
-    state.committed();
+    state.markCommitted();
     this.#ruleset = state.ruleset;
   }
 

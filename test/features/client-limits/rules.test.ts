@@ -115,7 +115,7 @@ describe("the id of a deleted service port with limits", () => {
     const renderer = new Renderer(cache, testNodeContext());
     const sync = () => {
       renderer.update(cache.takeDirty());
-      renderer.state.committed();
+      renderer.state.markCommitted();
     };
     sync();
     const idOf = () => Number(elementsIn(renderer, "lists")[0]?.[1]);

@@ -190,7 +190,7 @@ describe("the tables", () => {
     const cache = cacheOf(plain);
     const renderer = new Renderer(cache, testNodeContext());
     renderer.update(cache.takeDirty());
-    renderer.state.committed();
+    renderer.state.markCommitted();
     const before = JSON.stringify(renderer.state.pending());
     const names = () =>
       [...(renderer.state.ruleset.ip?.sets.keys() ?? [])].filter((name) => name.startsWith("range-"));
@@ -208,7 +208,7 @@ describe("the tables", () => {
     const cache = cacheOf(withRange);
     const renderer = new Renderer(cache, testNodeContext());
     renderer.update(cache.takeDirty());
-    renderer.state.committed();
+    renderer.state.markCommitted();
     cache.putSlice(slice({ service: "web", name: "web", endpoints: ["10.244.2.11", "10.244.2.13"] }));
     renderer.update(cache.takeDirty());
     const sets = renderer.state.pending().flatMap(({ elements }) => elements.map(({ spec }) => spec.name));
@@ -225,7 +225,7 @@ describe("the tables", () => {
     const changed = () => {
       renderer.update(cache.takeDirty());
       const elements = renderer.state.pending().flatMap((delta) => delta.elements);
-      renderer.state.committed();
+      renderer.state.markCommitted();
       return elements
         .filter(({ spec }) => spec.name.startsWith("range-"))
         .map(({ spec, deleted, added }) => {

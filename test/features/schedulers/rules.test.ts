@@ -115,7 +115,7 @@ describe("the chains of schedulers", () => {
     renderer.update(cache.takeDirty());
     const before = chainNames(renderer);
     expect(before).toContain("round-robin-3");
-    renderer.state.committed();
+    renderer.state.markCommitted();
     cache.deleteService(service({}).name);
     renderer.update(cache.takeDirty());
     expect(chainNames(renderer)).toEqual(before);

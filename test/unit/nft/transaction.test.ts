@@ -39,10 +39,10 @@ describe("a transaction of changes", () => {
 
 test("an element with a timeout is added before it is deleted, because the kernel may already have removed it", () => {
   const state = renderAll({}, testNodeContext({ resetVanished: true })).state;
-  state.committed();
+  state.markCommitted();
   state.families.ip?.setKeys("connection-life", new Set(["10.244.1.1 . 8080"]));
   expect(lines(toTransaction(state.pending()).nftables)).toEqual(["add element vanished"]);
-  state.committed();
+  state.markCommitted();
   state.families.ip?.setKeys("connection-life", new Set());
   expect(lines(toTransaction(state.pending()).nftables)).toEqual([
     "add element vanished",

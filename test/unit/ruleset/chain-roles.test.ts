@@ -143,7 +143,7 @@ describe("keepChain", () => {
   test("changes nothing if the table has the chain", () => {
     const tracker = new DeltaTracker("ip", setSpecs(familyContext("ip")));
     keepChain(tracker, "balance-3", METHODS);
-    tracker.committed();
+    tracker.markCommitted();
     keepChain(tracker, "balance-3", METHODS);
     expect(tracker.pending()).toBeUndefined();
   });

@@ -20,7 +20,7 @@ function committed(): DeltaTracker {
   const tracker = new DeltaTracker("ip", [SET, MAP]);
   tracker.putElement("service-ips", "10.96.0.1", "drop");
   tracker.putChain(chain("balance-1"));
-  tracker.committed();
+  tracker.markCommitted();
   return tracker;
 }
 
@@ -110,7 +110,7 @@ describe("a delta tracker", () => {
       elements: [{ spec: ranges, deleted: [], added: [{ key: "10.0.0.0/8", value: "" }] }],
     });
     expect([...tracker.committedTable().sets.keys()]).toEqual([SET.name, MAP.name]);
-    tracker.committed();
+    tracker.markCommitted();
     tracker.deleteSet(ranges.name);
     expect(tracker.pending()).toMatchObject({ objects: [{ kind: "set", before: ranges }], elements: [] });
     expect([...(tracker.committedTable().sets.get(ranges.name)?.elements.keys() ?? [])]).toEqual([

@@ -19,7 +19,7 @@ const key = (name: string | number) => `ip default/${name}/tcp` as ServicePortKe
 function assigned(count: number, isSticky = false): ListIds {
   const ids = new ListIds();
   for (let i = 0; i < count; i++) ids.assign(key(i), isSticky);
-  ids.committed();
+  ids.markCommitted();
   return ids;
 }
 
@@ -61,7 +61,7 @@ describe("ListIds", () => {
     const freed = ids.of(key(1));
     ids.release(key(1));
     expect(listNumber(ids.assign(key("a"), false) ?? 0)).toBe(4);
-    ids.committed();
+    ids.markCommitted();
     expect(ids.assign(key("b"), false)).toBe(freed);
     expect(listNumber(ids.assign(key("c"), false) ?? 0)).toBe(5);
   });
@@ -73,7 +73,7 @@ describe("ListIds", () => {
     expect(ids.assign(key(2), false)).not.toBe(id);
     expect(ids.assign(key(0), false)).toBe(id);
     ids.release(key(1));
-    ids.committed();
+    ids.markCommitted();
     expect(ids.assign(key(3), false)).toBe(neighbour);
     expect(ids.assign(key(1), false)).not.toBe(neighbour);
   });
@@ -84,7 +84,7 @@ describe("ListIds", () => {
     expect(ids.assign(key(0), false)).toBe(plain);
     const sticky = ids.assign(key(0), true);
     expect(parseId(sticky ?? 0)).toMatchObject({ isSticky: true, way: "cluster" });
-    ids.committed();
+    ids.markCommitted();
     expect(ids.assign(key("other"), false)).toBe(plain);
   });
 
@@ -108,7 +108,7 @@ describe("ListIds", () => {
     expect(changed.sort()).toEqual([key(0), key(1)]);
     expect([ids.of(key(0)), ids.of(key(1)), ids.of(key(2))]).toEqual([two, one, three]);
     expect(listNumber(ids.assign(key("new"), false) ?? 0)).toBe(5);
-    ids.committed();
+    ids.markCommitted();
     expect(ids.assign(key("newer"), false)).toBe(foreign);
   });
 
@@ -121,7 +121,7 @@ describe("ListIds", () => {
     ids.release(key(0));
     expect(ids.assign(key(0), false)).toBe(high);
     ids.release(key(0));
-    ids.committed();
+    ids.markCommitted();
     expect(listNumber(ids.assign(key(0), false) ?? 0)).toBe(4);
   });
 
@@ -131,8 +131,8 @@ describe("ListIds", () => {
     for (const name of [key(0), key(1)]) ids.countsClients(name);
     const lapse = () => {
       ids.release(key(0));
-      ids.committed();
-      ids.committed();
+      ids.markCommitted();
+      ids.markCommitted();
     };
     lapse();
     expect([ids.assign(key("a"), false), ids.assign(key(0), false)]).toEqual([counted + 8, counted]);
@@ -146,14 +146,14 @@ describe("ListIds", () => {
     const ids = assigned(2, true);
     const freed = ids.of(key(0)) ?? 0;
     ids.release(key(0));
-    ids.committed();
+    ids.markCommitted();
     expect([...ids.held]).toEqual([freed]);
     expect(listNumber(ids.assign(key("a"), true) ?? 0)).toBe(3);
     ids.freeHeld([freed, 7]);
     expect([ids.held.size, ids.assign(key("b"), true)]).toEqual([0, freed]);
     const all = assigned(MOST_STICKY_PORTS, true);
     all.release(key(0));
-    all.committed();
+    all.markCommitted();
     expect([all.hasFor(key("late"), true), all.assign(key("late"), true)]).toEqual([true, freed]);
   });
 

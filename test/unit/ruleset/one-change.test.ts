@@ -23,7 +23,7 @@ function cost(options: ServiceOptions, before: readonly string[], after: readonl
   const renderer = new Renderer(cache, testNodeContext());
   renderer.update(cache.serviceNames());
   cache.takeDirty();
-  renderer.state.committed();
+  renderer.state.markCommitted();
   cache.putSlice(endpoints(after));
   renderer.update(cache.takeDirty());
   return deltaSize(renderer.state.pending());

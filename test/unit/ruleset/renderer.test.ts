@@ -137,7 +137,7 @@ describe("a Service of 100 ports, each in a slice of its own,", () => {
     const cache = cacheOf({ services: [MANY, NEIGHBOUR], slices });
     const renderer = new Renderer(cache, testNodeContext());
     renderer.update(cache.takeDirty());
-    renderer.state.committed();
+    renderer.state.markCommitted();
     const piecesOf = (most?: number) => [...renderer.updating(cache.takeDirty(), undefined, most)].length;
     return { cache, renderer, piecesOf };
   }
@@ -176,7 +176,7 @@ describe("a Service of 100 ports, each in a slice of its own,", () => {
     for (let change = 0; change < 20; change++) {
       cache.putService({ ...MANY, deleting: change % 2 === 0, affinitySeconds: 60 });
       piecesOf(40);
-      renderer.state.committed();
+      renderer.state.markCommitted();
     }
     const seconds = Array.from(renderer.state.families.ip?.allServicePortRules() ?? [], ({ port: of }) =>
       of.service.name === MANY.name ? of.service.affinitySeconds : 60,
@@ -205,11 +205,11 @@ describe("an update that may write so many elements", () => {
     });
     const renderer = new Renderer(cache, testNodeContext());
     renderer.update(cache.takeDirty());
-    renderer.state.committed();
+    renderer.state.markCommitted();
     const update = (most: number) => {
       for (const _ of renderer.updating(cache.takeDirty(), undefined, most));
       const written = renderer.state.work;
-      renderer.state.committed();
+      renderer.state.markCommitted();
       return written;
     };
     const text = () => rulesetText(renderer.state.ruleset);
@@ -329,7 +329,7 @@ describe("an update that may write so many elements", () => {
     const cache = cacheOf({ services: [ranged("a/old", 1), ranged("b/mid", 2)] });
     const renderer = new Renderer(cache, testNodeContext({ maxStickyPorts: 2 }));
     renderer.update(cache.takeDirty());
-    renderer.state.committed();
+    renderer.state.markCommitted();
     cache.deleteService(named("a/old"));
     cache.putService(ranged("c/new", 3));
     // The next update after a change of ranges has none.
@@ -348,7 +348,7 @@ describe("an update that may write so many elements", () => {
     });
     const renderer = new Renderer(cache, testNodeContext({ maxStickyPorts: 2 }));
     renderer.update(cache.takeDirty());
-    renderer.state.committed();
+    renderer.state.markCommitted();
     cache.putService(one("a/old", 1, 60));
     for (const _ of renderer.updating(cache.takeDirty(), undefined, 4000));
     expect([...renderer.waiting]).toEqual([]);
@@ -366,7 +366,7 @@ describe("an update that may write so many elements", () => {
     const cache = cacheOf({ services: [fenced("a", 1, 0), fenced("b", 2, 0), small(1)] });
     const renderer = new Renderer(cache, testNodeContext());
     renderer.update(cache.takeDirty());
-    renderer.state.committed();
+    renderer.state.markCommitted();
     cache.putService(fenced("a", 1, 1));
     cache.putService(fenced("b", 2, 2));
     const rendered: string[][] = [];
@@ -375,7 +375,7 @@ describe("an update that may write so many elements", () => {
       cache.putService(small(version));
       for (const _ of renderer.updating(cache.takeDirty(), undefined, 4000));
       works.push(renderer.state.work);
-      renderer.state.committed();
+      renderer.state.markCommitted();
       rendered.push([...renderer.rendered].map((name) => name.replace("default/", "")).sort());
     }
     expect(rendered).toEqual([["z"], ["z"], ["a", "z"], ["z"], ["z"], ["b", "z"], ["z"], ["z"]]);
@@ -394,7 +394,7 @@ describe("an update that may write so many elements", () => {
     renderer.update(cache.takeDirty());
     const sizes: (number | undefined)[] = [];
     for (let version = 1; version < 8; version++) {
-      renderer.state.committed();
+      renderer.state.markCommitted();
       if (version < 4) cache.putService(fenced(version));
       for (const _ of renderer.updating(cache.takeDirty(), undefined, 4000));
       sizes.push(renderer.state.ruleset.ip?.sets.get(SOURCE_RANGES)?.elements.size);
@@ -425,13 +425,13 @@ describe("an update that may write so many elements", () => {
     });
     const renderer = new Renderer(cache, testNodeContext({ maxStickyPorts: 2 }));
     renderer.update(cache.takeDirty());
-    renderer.state.committed();
+    renderer.state.markCommitted();
     cache.deleteService(sticky("one/old", "10.96.0.21").name);
     cache.putService(sticky("three/new", "10.96.0.23"));
     cache.putSlice(slice({ service: "three/new", endpoints: ["10.244.2.4"] }));
     for (const _ of renderer.updating(cache.takeDirty(), undefined, 8));
     expect(renderer.waiting).toEqual(new Set(["three/new"]));
-    renderer.state.committed();
+    renderer.state.markCommitted();
     for (const _ of renderer.updating(cache.takeDirty(), undefined, 8));
     expect(renderer.waiting).toEqual(new Set());
     expect(served(renderer)).toEqual(new Set(["two/other", "three/new"]));
@@ -442,7 +442,7 @@ describe("an update that may write so many elements", () => {
     const cache = cacheOf({});
     const renderer = new Renderer(cache, testNodeContext());
     renderer.update([]);
-    renderer.state.committed();
+    renderer.state.markCommitted();
     cache.putService(service({ name: "web", ports, passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK }));
     const endpoints = ["10.244.2.1", "10.244.2.2", "10.244.2.3"];
     cache.putSlice(
@@ -450,7 +450,7 @@ describe("an update that may write so many elements", () => {
     );
     for (let left = ports.length; left > 0; left--) {
       for (const _ of renderer.updating(cache.takeDirty(), undefined, 3));
-      renderer.state.committed();
+      renderer.state.markCommitted();
     }
     expect([...renderer.waiting]).toEqual([]);
   });
@@ -473,12 +473,12 @@ test("a Service that is deleted while it waits gets no rules with another node c
   const cache = cacheOf({});
   const renderer = new Renderer(cache, testNodeContext());
   renderer.update([]);
-  renderer.state.committed();
+  renderer.state.markCommitted();
   for (const one of services) cache.putService(one);
   for (const one of slices) cache.putSlice(one);
   for (const _ of renderer.updating(cache.takeDirty(), undefined, 3));
   expect([...renderer.waiting]).toEqual(["default/b"]);
-  renderer.state.committed();
+  renderer.state.markCommitted();
   cache.deleteService(named("b"));
   cache.takeDirty();
   for (const _ of renderer.changingContext(testNodeContext({ masqueradeAll: true })));

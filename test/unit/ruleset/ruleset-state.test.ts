@@ -112,7 +112,7 @@ test("source ranges that go and others that come before a commit leave nothing o
   const cache = cacheOf({ services: [before], slices: slicesOf("old", "newer") });
   const renderer = new Renderer(cache, testNodeContext());
   renderer.update(cache.takeDirty());
-  renderer.state.committed();
+  renderer.state.markCommitted();
   cache.deleteService(before.name);
   renderer.update(cache.takeDirty());
   cache.putService(one("newer", "203.0.113.2", "172.16.0.0/16"));

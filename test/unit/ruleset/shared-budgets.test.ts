@@ -191,7 +191,7 @@ describe("more service ports with session affinity than there are ids", () => {
     const { cache, renderer, update } = rendered(names, { maxStickyPorts: 4 }, affinity);
     const step = () => {
       update();
-      renderer.state.committed();
+      renderer.state.markCommitted();
       return sticky(renderer).toSorted();
     };
     cache.putSlice(

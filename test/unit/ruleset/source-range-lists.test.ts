@@ -39,8 +39,8 @@ function create(...used: readonly SourceRanges[]) {
   const tracker = new DeltaTracker("ip", SPECS);
   const lists = new SourceRangeLists(tracker);
   const commit = () => {
-    tracker.committed();
-    lists.committed();
+    tracker.markCommitted();
+    lists.markCommitted();
   };
   for (const one of used) lists.add(one);
   commit();
@@ -219,13 +219,13 @@ describe("adopt", () => {
     expect(lists.stale).toBeGreaterThan(0);
     // The kernel still has all others.
     expect(lists.add(B)).toBe(value(6));
-    lists.committed();
+    lists.markCommitted();
     // Now it has lost the first and the second.
     const added = [C, D, list("E")];
     expect(new Set(added.map((one) => lists.add(one)))).toEqual(new Set([1, 2, 7].map(value)));
     lists.deleteStale();
     expect(elements().size).toBe(5 * A.prefixes.length);
-    lists.committed();
+    lists.markCommitted();
     expect(new Set(["F", "G"].map((letter) => lists.add(list(letter))))).toEqual(new Set([3, 4].map(value)));
   });
 
@@ -235,7 +235,7 @@ describe("adopt", () => {
     expect([A, B, C].map(({ id }) => lists.numberOf(id))).toEqual([value(4), value(3), undefined]);
     expect(elements()).toEqual(all([4, A], [3, B]));
     expect(lists.add(list("E"))).toBe(value(5));
-    lists.committed();
+    lists.markCommitted();
     expect(new Set([lists.add(C), lists.add(D)])).toEqual(new Set([value(1), value(2)]));
   });
 

@@ -40,7 +40,7 @@ function watching(size = 100, clientLimits?: ClientLimits) {
   const renderer = new Renderer(cache, testNodeContext({ affinityMapSize: size }).slice(0, 1));
   const sync = () => {
     renderer.update(cache.takeDirty());
-    renderer.state.committed();
+    renderer.state.markCommitted();
   };
   sync();
   const { state } = renderer;

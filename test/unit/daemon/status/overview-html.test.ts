@@ -79,7 +79,7 @@ describe("pending Services", () => {
     expect(pendingServices(cache, renderer.state)).toEqual(["shop/cart"]);
     renderer.update(cache.takeDirty());
     expect(pendingServices(cache, renderer.state)).toEqual(["shop/cart"]);
-    renderer.state.committed();
+    renderer.state.markCommitted();
     expect(pendingServices(cache, renderer.state)).toEqual([]);
   });
 });
