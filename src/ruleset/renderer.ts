@@ -12,29 +12,29 @@ import { RulesetState } from "./ruleset-state.ts";
 import { limitExceededBy, renderServicePort } from "./service-port-rules.ts";
 import type { Served } from "./shared-budgets.ts";
 
-/** Service ports that get no rules. */
-type Excluded = Pick<ReadonlySet<ServicePortKey>, "has">;
+/** The service ports that the kernel refuses, or that nft fails on, and that get no rules therefore. */
+type Refused = Pick<ReadonlySet<ServicePortKey>, "has">;
 
-const NONE: Excluded = new Set();
+const NONE: Refused = new Set();
 
 /**
  * The progress of a waiting Service. At a start all Services wait, so rarely needed parts are created on
  * demand.
  */
 interface Progress {
-  /** Maximum number of elements since its rules were complete: deleting them takes as long as adding. */
+  /** The most elements it has had since its rules were last complete: deleting costs as much as adding. */
   elements: number;
   /** The names of the ports that changed since the last update that rendered some of its service ports. */
   changed: ReadonlySet<string> | "all" | "none";
   /** The service ports that this update did not come to: they are rendered first. */
   unfinished: ReadonlySet<ServicePortKey> | undefined;
-  /** The service ports without rules, with the limit that they exceed. */
+  /** The service ports that exceed a limit, and get no rules either. With the limit, as text. */
   excess: Map<ServicePortKey, string> | undefined;
 }
 
 /**
- * Number of service ports and endpoints that are rendered in the time that one element takes to reach the
- * kernel: 10 us each, and 75 us (2 cores, 6.18).
+ * Rendering one service port or endpoint takes 10 us, and sending one element to the kernel 75 us (2 cores,
+ * 6.18): so 8 visits count as one element.
  */
 const VISITS_PER_ELEMENT = 8;
 
@@ -47,9 +47,9 @@ export class Renderer {
   readonly state: RulesetState;
   readonly #cache: ObjectCache;
   #nodeContext: NodeContext;
-  /** The service ports of each Service in the state, and its waiting ones. */
+  /** By Service: its service ports that are in the state or wait for their rules. */
   readonly #ports = new Map<ServiceName, readonly ServicePort[]>();
-  /** By Service: its ports without rules, with the limit that they exceed. */
+  /** By Service: its ports that exceed a limit, and get no rules. With the limit, as text. */
   readonly #excessOf = new Map<ServiceName, readonly ReasonsOfService[]>();
   /** The same for all Services; undefined after a change. */
   #excess: PortReasons | undefined;
@@ -58,8 +58,8 @@ export class Renderer {
   #rendered = new Set<ServiceName>();
   /** The changed Services without complete rules, with their progress. */
   readonly #waiting = new Map<ServiceName, Progress>();
-  /** Whether removed service ports with session affinity keep their list ids until intervals are divided. */
-  #holdsIds = false;
+  /** Whether intervals still lead to the list ids of removed sticky service ports, until they are divided. */
+  #intervalsHoldIds = false;
   /** Whether the last update divided intervals again: the next one then leaves room for others. */
   #hasDivided = false;
   /** Number of service ports and endpoints that this update has rendered. */
@@ -74,38 +74,36 @@ export class Renderer {
   /**
    * Replaces the node context and renders all Services again, in steps as {@link Renderer.updating}. The
    * declarations of sets (counters, size of the affinity map) never change in a renderer.
-   * @param excluded service ports that get no rules
    */
-  *changingContext(nodeContext: NodeContext, excluded = NONE): Generator<undefined> {
+  *changingContext(nodeContext: NodeContext, refused = NONE): Generator<undefined> {
     this.#nodeContext = nodeContext;
     for (const context of nodeContext) this.state.families[context.family]?.setContext(context);
     const names = this.#allServices();
     for (const name of names) this.#addWaiting(name, 0);
-    yield* this.#renderWaiting(names, excluded, Number.POSITIVE_INFINITY);
+    yield* this.#renderWaiting(names, refused, Number.POSITIVE_INFINITY);
   }
 
   /**
    * Renders Services again, in steps of one service port: a Service may have thousands of endpoints at a
    * hundred ports. If only slices changed, renders only the service ports that they name.
    * @param dirty the Services that changed, themselves or in their slices
-   * @param excluded service ports that get no rules
-   * @param most maximum work, as a number of elements, exceeded by at most one service port; the rest waits
-   * for the next call. Rendering counts, too, even if it changes no element.
+   * @param maxWork stops once this much is done, in elements; may exceed it by one service port. Rendering
+   * counts, too, even if it changes no element. The rest waits for the next call.
    */
   *updating(
     dirty: Iterable<ServiceName>,
-    excluded = NONE,
-    most = Number.POSITIVE_INFINITY,
+    refused = NONE,
+    maxWork = Number.POSITIVE_INFINITY,
   ): Generator<undefined> {
-    yield* this.#renderWaiting([...dirty].sort(), excluded, most);
+    yield* this.#renderWaiting([...dirty].sort(), refused, maxWork);
   }
 
   /** Does {@link Renderer.updating} in one step. */
-  update(dirty: Iterable<ServiceName>, excluded = NONE): void {
-    for (const _ of this.updating(dirty, excluded));
+  update(dirty: Iterable<ServiceName>, refused = NONE): void {
+    for (const _ of this.updating(dirty, refused));
   }
 
-  /** The service ports without rules, each with the limit that it exceeds. A new map after each change. */
+  /** The service ports that exceed a limit, and get no rules. With the limit; a new map after each change. */
   get excess(): PortReasons {
     this.#excess ??= new PortReasons(new Map(this.#excessOf));
     return this.#excess;
@@ -121,20 +119,22 @@ export class Renderer {
     return new Set(this.#waiting.keys());
   }
 
-  *#renderWaiting(dirty: readonly ServiceName[], excluded: Excluded, most: number): Generator<undefined> {
+  *#renderWaiting(dirty: readonly ServiceName[], refused: Refused, maxWork: number): Generator<undefined> {
     const { budgets } = this.state;
     this.state.deleteStaleSourceRanges();
     this.#visits = 0;
     for (const name of dirty) {
       const before = budgets.elementsOf(name);
       const [service, slices] = [this.#cache.service(name), this.#cache.slices(name)];
-      const changed = budgets.count(name, service, slices, this.#nodeContext);
+      const changed = budgets.recount(name, service, slices, this.#nodeContext);
       this.#addWaiting(name, Math.max(before, this.#sizeOf(name)), changed);
       yield;
     }
     for (const name of budgets.decide(this.#nodeContext)) this.#addWaiting(name, this.#sizeOf(name));
     this.#rendered = new Set();
-    yield* most === Number.POSITIVE_INFINITY ? this.#renderAll(excluded) : this.#renderSome(excluded, most);
+    yield* maxWork === Number.POSITIVE_INFINITY
+      ? this.#renderAllWaiting(refused)
+      : this.#renderPortion(refused, maxWork);
     if (budgets.shortfalls !== this.#shortfalls)
       for (const name of budgets.shortfalls.keys()) this.#setExcess(name, this.#ownExcessOf(name));
     this.#shortfalls = budgets.shortfalls;
@@ -171,42 +171,41 @@ export class Renderer {
     }
   }
 
-  /** Deletes before adding, as all list ids may be taken. */
-  *#renderAll(excluded: Excluded): Generator<undefined> {
+  /** First removes former ports, because every list id may be taken. */
+  *#renderAllWaiting(refused: Refused): Generator<undefined> {
     const names = [...this.#waiting.keys()].sort();
-    for (const name of names) if (this.#ports.has(name)) yield* this.#removeFormerPorts(name, excluded);
-    if (this.#holdsIds) this.#divideIntervals();
-    for (const name of names) yield* this.#renderService(name, excluded, Number.POSITIVE_INFINITY);
+    for (const name of names) if (this.#ports.has(name)) yield* this.#removeFormerPorts(name, refused);
+    if (this.#intervalsHoldIds) this.#divideIntervals();
+    for (const name of names) yield* this.#renderService(name, refused, Number.POSITIVE_INFINITY);
   }
 
   /**
-   * Renders until there is work for `most` elements. Half of them are for the Services with the fewest
-   * elements, so that they do not wait for large ones. The rest are for the Service that waits longest, so
-   * that it is completed. A change of intervals may cost as much as all of them, so two such changes never
-   * follow each other directly.
+   * Renders until `maxWork` is done. Half of it is for the Services with the fewest elements, so that they do
+   * not wait for large ones. The rest is for the Service that waits longest, so that it is completed. Changing
+   * one interval may cost as much as all intervals, so two such changes never follow each other directly.
    */
-  *#renderSome(excluded: Excluded, most: number): Generator<undefined> {
-    const isPause = this.#hasDivided;
+  *#renderPortion(refused: Refused, maxWork: number): Generator<undefined> {
+    const skipsIntervals = this.#hasDivided;
     this.#hasDivided = false;
     const elementsOf = (name: ServiceName) => this.#waiting.get(name)?.elements ?? 0;
     const oldestFirst = [...this.#waiting.keys()].filter(
-      (name) => !(isPause && this.#changesIntervals(name, excluded)),
+      (name) => !(skipsIntervals && this.#changesIntervals(name, refused)),
     );
     const smallestFirst = oldestFirst.toSorted((a, b) => elementsOf(a) - elementsOf(b));
     for (const [names, limit] of [
-      [smallestFirst, most / 2],
-      [oldestFirst, most],
+      [smallestFirst, maxWork / 2],
+      [oldestFirst, maxWork],
     ] as const) {
       for (const name of names) {
         if (this.#isFull(limit)) break;
-        yield* this.#renderService(name, excluded, limit);
+        yield* this.#renderService(name, refused, limit);
       }
     }
   }
 
   /** Whether rendering a Service changes its intervals of ports, or may do so. */
-  #changesIntervals(name: ServiceName, excluded: Excluded): boolean {
-    const { ports } = this.#served(name, excluded);
+  #changesIntervals(name: ServiceName, refused: Refused): boolean {
+    const { ports } = this.#served(name, refused);
     const knownOf = ({ family, key }: ServicePort) =>
       this.state.families[family]?.servicePortRules(key)?.port;
     const changes = (port: ServicePort) => {
@@ -224,7 +223,7 @@ export class Renderer {
   }
 
   #divideIntervals(): void {
-    this.#holdsIds = false;
+    this.#intervalsHoldIds = false;
     if (this.state.divideIntervals()) this.#hasDivided = true;
   }
 
@@ -236,8 +235,8 @@ export class Renderer {
   }
 
   /** Removes the ports that a Service lost, and those that lose session affinity. */
-  *#removeFormerPorts(name: ServiceName, excluded: Excluded): Generator<undefined> {
-    const { ports } = this.#served(name, excluded);
+  *#removeFormerPorts(name: ServiceName, refused: Refused): Generator<undefined> {
+    const { ports } = this.#served(name, refused);
     const wanted = new Map(ports.map((port) => [port.key, port]));
     for (const port of this.#ports.get(name) ?? NO_PORTS) {
       const after = wanted.get(port.key);
@@ -248,24 +247,25 @@ export class Renderer {
   }
 
   /**
-   * Renders the due service ports of a Service that waits. Stops between two if enough elements are written,
-   * or if no list id is left.
+   * Renders the due service ports of a Service that waits. Stops between two of them if enough work is done,
+   * or if one has to wait.
    */
-  *#renderService(name: ServiceName, excluded: Excluded, most: number): Generator<undefined> {
+  *#renderService(name: ServiceName, refused: Refused, maxWork: number): Generator<undefined> {
     const progress = this.#waiting.get(name);
     if (progress === undefined) return;
-    const { ports: wanted, slices } = this.#served(name, excluded);
+    const { ports: wanted, slices } = this.#served(name, refused);
     const gone = this.#gonePorts(name, wanted);
+    // Until this Service is complete, a later update must still find the ports that are gone.
     this.#setPorts(name, gone.length === 0 ? wanted : [...gone, ...wanted]);
     for (const port of gone) {
-      if (this.#isFull(most)) return;
+      if (this.#isFull(maxWork)) return;
       this.#removePort(port);
       yield;
     }
     const due = this.#due(wanted, progress);
     const byPort = new SlicesByPort(slices, new Set(due.map(({ spec }) => portNameOf(spec))));
     for (const [index, port] of due.entries()) {
-      if (this.#isFull(most) || !this.#replacePort(port, byPort, progress, most)) {
+      if (this.#isFull(maxWork) || !this.#replacePort(port, byPort, progress, maxWork)) {
         progress.changed = "none";
         progress.unfinished = new Set(due.slice(index).map(({ key }) => key));
         return;
@@ -301,8 +301,8 @@ export class Renderer {
     return !isThere || (context !== undefined && mayEject(port, context));
   }
 
-  #isFull(most: number): boolean {
-    return most !== Number.POSITIVE_INFINITY && this.#work >= most;
+  #isFull(maxWork: number): boolean {
+    return maxWork !== Number.POSITIVE_INFINITY && this.#work >= maxWork;
   }
 
   /** The work of this update so far, as a number of elements. */
@@ -310,37 +310,42 @@ export class Renderer {
     return this.state.work + this.#visits / VISITS_PER_ELEMENT;
   }
 
-  /** @returns false if it has to wait for source ranges, or for the list id of a Service that waits, too */
-  #replacePort(port: ServicePort, slices: SlicesByPort, progress: Progress, most: number): boolean {
+  /**
+   * @returns false if it has to wait: its source ranges are not all written yet, or no list id is free until
+   * another waiting Service releases one
+   */
+  #replacePort(port: ServicePort, slices: SlicesByPort, progress: Progress, maxWork: number): boolean {
     const context = contextOf(this.#nodeContext, port.family);
-    const state = this.state.families[port.family];
-    if (context === undefined || state === undefined) return true;
-    const before = state.servicePortRules(port.key)?.port.service;
+    const family = this.state.families[port.family];
+    if (context === undefined || family === undefined) return true;
+    const before = family.servicePortRules(port.key)?.port.service;
     const endpoints = slices.endpointsOf(port, context.place.name, drawsIn(context)?.shareOf);
     const choice = chooseEndpoints(port, endpoints, context.place, ejectionFor(port, this.#cache, context));
     const rules = renderServicePort(port, choice, context, before);
     this.#visits += 1 + endpoints.length;
     const excess = limitExceededBy(rules);
     if (excess !== undefined) {
-      state.remove(port.key);
+      family.remove(port.key);
       progress.excess ??= new Map();
       progress.excess.set(port.key, excess);
       return true;
     }
-    const hasId = () => state.ids.hasFor(port.key, rules.lists.isSticky);
-    if (this.#holdsIds && !hasId()) this.#divideIntervals();
-    if (!hasId() || !state.prepareSourceRanges(rules, most - this.#work)) return false;
-    state.put(rules);
+    const hasId = () => family.ids.hasFor(port.key, rules.lists.isSticky);
+    if (this.#intervalsHoldIds && !hasId()) this.#divideIntervals();
+    if (!hasId()) return false;
+    const areRangesWritten = family.prepareSourceRanges(rules, maxWork - this.#work);
+    if (!areRangesWritten) return false;
+    family.put(rules);
     progress.excess?.delete(port.key);
     return true;
   }
 
   #removePort({ family, key }: ServicePort): void {
-    const state = this.state.families[family];
-    const known = state?.servicePortRules(key)?.port;
+    const ofFamily = this.state.families[family];
+    const known = ofFamily?.servicePortRules(key)?.port;
     if (known === undefined) return;
-    state?.remove(key);
-    this.#holdsIds ||= known.service.affinitySeconds > 0 && this.#hasIntervals(known);
+    ofFamily?.remove(key);
+    this.#intervalsHoldIds ||= known.service.affinitySeconds > 0 && this.#hasIntervals(known);
   }
 
   /** Whether a service port loses session affinity, and so needs another list id. */
@@ -365,10 +370,10 @@ export class Renderer {
   }
 
   /** The ports of a Service that get rules, and its slices. */
-  #served(name: ServiceName, excluded: Excluded): Served {
+  #served(name: ServiceName, refused: Refused): Served {
     const served = this.state.budgets.served(name) ?? NOT_SERVED;
     const ports = served.ports.filter(
-      ({ family, key }) => this.state.families[family] !== undefined && !excluded.has(key),
+      ({ family, key }) => this.state.families[family] !== undefined && !refused.has(key),
     );
     return ports.length === served.ports.length ? served : { ports, slices: served.slices };
   }

@@ -45,12 +45,12 @@ export class SharedBudgets {
   }
 
   /**
-   * Counts a Service. Call {@link SharedBudgets.decide} afterwards.
+   * Counts a Service again. Call {@link SharedBudgets.decide} afterwards.
    * @param service undefined for a deleted one
    * @returns the names of the ports whose slices changed since it was last counted; undefined if the Service
    * itself did
    */
-  count(
+  recount(
     name: ServiceName,
     service: Service | undefined,
     slices: readonly EndpointSlice[],

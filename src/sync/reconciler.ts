@@ -205,7 +205,7 @@ export class Reconciler {
     try {
       for (const part of this.#parts.stateParts ?? []) part.update(dirty);
       const pieces = this.isCurrent(nodeContext)
-        ? this.#renderer.updating(dirty, this.#refused.servicePorts, this.#mostElements(atOnce))
+        ? this.#renderer.updating(dirty, this.#refused.servicePorts, this.#maxWork(atOnce))
         : this.#renderAll(this.#refused.programmed(nodeContext));
       if (atOnce) for (const _ of pieces);
       else await inTurns(pieces);
@@ -223,8 +223,8 @@ export class Reconciler {
     for (const part of this.#parts.stateParts ?? []) part.putInto(this.state);
   }
 
-  /** The elements that this sync may change: any number if its outcome has to include all current objects. */
-  #mostElements(atOnce: boolean): number {
+  /** How much this sync may change: everything if its outcome has to include all current objects. */
+  #maxWork(atOnce: boolean): number {
     const isWhole = atOnce || this.isFullSyncDue || this.#refused.probation.size > 0;
     return isWhole ? Number.POSITIVE_INFINITY : (this.#parts.portion ?? PORTION);
   }
