@@ -233,14 +233,15 @@ function placeOf(key: string): FlowPlace {
   return placeOfFlows(address, lastPort === undefined ? port : undefined);
 }
 
-function* keysOf(service: Service, further: IntervalFrontends | undefined): Generator<string> {
+function* keysOf(service: Service, intervals: IntervalFrontends | undefined): Generator<string> {
   for (const { family, spec } of servicePortsOf(service)) {
     if (spec.protocol !== "udp") continue;
     const { clusterIPs, externalIPs, loadBalancerIPs } = service;
     for (const address of [clusterIPs[family], ...externalIPs[family], ...loadBalancerIPs[family]]) {
       const key = frontendKey(address, spec.protocol, spec.port);
       yield key;
-      for (const interval of further?.intervalsOf({ service, spec }) ?? []) yield intervalKey(key, interval);
+      for (const interval of intervals?.intervalsOf({ service, spec }) ?? [])
+        yield intervalKey(key, interval);
     }
     if (spec.nodePort !== 0) yield nodePortKey(family, spec.protocol, spec.nodePort);
   }

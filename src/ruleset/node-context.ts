@@ -255,7 +255,7 @@ export interface FrontendClients {
   /** `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort. */
   readonly key: string;
   /** Whether it serves only pods and the node itself. */
-  readonly isInside: boolean;
+  readonly isInsideOnly: boolean;
   /** The id of the list of source ranges that they must be in; undefined for none. */
   readonly ranges: string | undefined;
 }
@@ -369,8 +369,8 @@ export function hasIntervals(
 
 /** The kinds of frontends, in the order in which rules look them up. */
 export function kindsIn(context: Pick<FamilyContext, "features">): readonly FrontendKind[] {
-  const further = intervalsIn(context);
-  return further === undefined ? PORTS_ALONE : [...PORTS_ALONE, further.kind];
+  const intervals = intervalsIn(context);
+  return intervals === undefined ? PORTS_ALONE : [...PORTS_ALONE, intervals.kind];
 }
 
 /** The other ways to draw endpoints that a feature adds; undefined for none. */

@@ -23,6 +23,7 @@ import {
   type FeatureElements,
   type FrontendClients,
   intervalsIn,
+  type PortPart,
 } from "./node-context.ts";
 import { CLUSTER_IPS, HAIRPIN_CONNECTIONS } from "./sets.ts";
 import { sourceRanges } from "./source-ranges.ts";
@@ -41,11 +42,14 @@ export interface ServicePortRules {
   readonly shared: readonly DesiredElement[];
   /** The "Local" policies for which only other nodes have endpoints. */
   readonly noLocalEndpoints: readonly ("internal" | "external")[];
-  /** Those of features, which may be shared, too; absent for none. */
+  /** Elements that features want; service ports may share them. Absent for none. */
   readonly ofFeatures?: readonly FeatureElements[];
 }
 
-/** Renders one service port. @param before its Service before a change; undefined for none */
+/**
+ * Renders one service port.
+ * @param before its Service as last rendered, whose {@link sourceRanges} stay if they are the same
+ */
 export function renderServicePort(
   port: ServicePort,
   choice: EndpointChoice,
@@ -53,48 +57,52 @@ export function renderServicePort(
   before?: Service,
 ): ServicePortRules {
   const { service } = port;
-  const ofAddresses = [clusterFrontend(port, choice), ...externalFrontends(port, choice, context, before)];
+  const ofClusterIP = clusterFrontend(port, choice);
+  const external = externalFrontends(port, choice, context, before);
   const lists = servicePortLists(choice.cluster, choice.local, {
     drawOf: (endpoints) => drawsIn(context)?.drawOf(port, endpoints, context),
     affinitySeconds: affinitySecondsOf(service, context),
     ...(usesClusterEndpoints(port) && usesLocalEndpoints(port) && { bothLists: true }),
   });
-  const further = intervalsIn(context);
-  const intervals = further?.intervalsOf(port) ?? NONE;
-  const hairpins = intervals.length === 0 ? undefined : further?.kind.hairpins;
-  const ofFeatures = context.features.flatMap((part) => {
-    const elements = part.elementsOf?.(port, choice, context) ?? NOTHING;
-    return elements.length === 0 ? [] : [{ part, elements }];
+  const intervalPart = intervalsIn(context);
+  const intervals = intervalPart?.intervalsOf(port) ?? NO_INTERVALS;
+  const hairpins = intervals.length === 0 ? undefined : intervalPart?.kind.hairpins;
+  const ofFeatures = context.features.flatMap((feature) => {
+    const elements = feature.elementsOf?.(port, choice, context) ?? NO_ELEMENTS;
+    return elements.length === 0 ? [] : [{ part: feature, elements }];
   });
-  const parts = context.features.flatMap((feature) => feature.partOf?.(port, context) ?? []);
+  const portParts = context.features.flatMap((feature) => feature.partOf?.(port, context) ?? []);
   return {
     port,
-    frontends: [...ofAddresses, ...nodePortFrontend(port, choice)],
-    intervals: intervalFrontends(service, intervals, ofAddresses),
-    lists:
-      intervals.length > 0 || parts.length > 0
-        ? {
-            ...lists,
-            ...(intervals.length > 0 && { empty: emptyLists(port, choice) }),
-            ...(parts.length > 0 && { parts }),
-          }
-        : lists,
+    frontends: [ofClusterIP, ...external, ...nodePortFrontend(port, choice)],
+    intervals: intervalFrontends(service, intervals, ofClusterIP, external),
+    lists: withExtras(lists, intervals.length > 0 ? emptyLists(port, choice) : undefined, portParts),
     shared: [
       { set: CLUSTER_IPS, key: service.clusterIPs[port.family], value: "" },
       ...hairpinElements(port, choice),
-      ...(hairpins === undefined ? NOTHING : addressHairpins(choice, hairpins)),
+      ...(hairpins === undefined ? NO_ELEMENTS : addressHairpins(choice, hairpins)),
     ],
     noLocalEndpoints: noLocalEndpoints(port, choice),
     ...(ofFeatures.length > 0 && { ofFeatures }),
   };
 }
 
+/** Adds to lists what only service ports with intervals, or with parts of features, have. */
+function withExtras(
+  lists: ServicePortLists,
+  empty: readonly EmptyList[] | undefined,
+  parts: readonly PortPart[],
+): ServicePortLists {
+  if (empty === undefined && parts.length === 0) return lists;
+  return { ...lists, ...(empty && { empty }), ...(parts.length > 0 && { parts }) };
+}
+
 /** Tells which clients a frontend serves; undefined if it serves none. */
 export function frontendClientsOf({ key, way, refusal, guard }: FrontendRules): FrontendClients | undefined {
   // Without a local endpoint, the policy "Local" serves only pods and the node itself.
-  const isInside = way === "external-local" && refusal === "no-local-endpoints";
-  if (way === undefined || (refusal !== undefined && !isInside)) return undefined;
-  return { key, isInside, ranges: guard?.id };
+  const isInsideOnly = way === "external-local" && refusal === "no-local-endpoints";
+  if (way === undefined || (refusal !== undefined && !isInsideOnly)) return undefined;
+  return { key, isInsideOnly, ranges: guard?.id };
 }
 
 /** Describes the limit that the rules of a service port exceed; undefined if they exceed none. */
@@ -108,8 +116,11 @@ export function limitExceededBy({ lists }: Pick<ServicePortRules, "lists">): str
 
 type NoLocalEndpoints = ServicePortRules["noLocalEndpoints"];
 
-/** Shared, because most service ports have no such policy. */
-const NONE_MISSING: NoLocalEndpoints = [];
+/** Shared, because most service ports have none of these. */
+const NO_POLICIES: NoLocalEndpoints = [];
+const NO_ELEMENTS: readonly DesiredElement[] = [];
+const NO_FRONTENDS: readonly FrontendRules[] = [];
+const NO_INTERVALS: readonly PortInterval[] = [];
 
 function noLocalEndpoints(port: ServicePort, { hasAny, local }: EndpointChoice): NoLocalEndpoints {
   if (
@@ -117,7 +128,7 @@ function noLocalEndpoints(port: ServicePort, { hasAny, local }: EndpointChoice):
     local.length > 0 ||
     !(port.service.internalPolicyLocal || port.service.externalPolicyLocal)
   ) {
-    return NONE_MISSING;
+    return NO_POLICIES;
   }
   const { internalPolicyLocal, externalPolicyLocal } = port.service;
   return [
@@ -149,7 +160,7 @@ function externalFrontends(
   const loadBalancerIPs = new Set(service.loadBalancerIPs[family]);
   const addresses = new Set([...service.externalIPs[family], ...loadBalancerIPs]);
   addresses.delete(service.clusterIPs[family]);
-  if (addresses.size === 0) return [];
+  if (addresses.size === 0) return NO_FRONTENDS;
   const guard = sourceRanges(port, context, before);
   return [...addresses].sort().map((address) => {
     const rules = externalFrontend(frontendKey(address, spec.protocol, spec.port), port, choice);
@@ -164,11 +175,6 @@ function nodePortFrontend(port: ServicePort, choice: EndpointChoice): FrontendRu
   return nodePort === 0 ? [] : [externalFrontend(nodePortKey(port.family, protocol, nodePort), port, choice)];
 }
 
-const NOTHING: readonly DesiredElement[] = [];
-const NO_FRONTENDS: readonly FrontendRules[] = [];
-
-const NONE: readonly PortInterval[] = [];
-
 /**
  * Serves intervals at the addresses of the port. An interval leads to the port's lists even if these are
  * empty, so that intervals change only with the Service.
@@ -176,9 +182,10 @@ const NONE: readonly PortInterval[] = [];
 function intervalFrontends(
   service: Service,
   intervals: readonly PortInterval[],
-  [ofClusterIP, ...external]: readonly FrontendRules[],
+  ofClusterIP: FrontendRules,
+  external: readonly FrontendRules[],
 ): readonly FrontendRules[] {
-  if (intervals.length === 0 || ofClusterIP === undefined) return NO_FRONTENDS;
+  if (intervals.length === 0) return NO_FRONTENDS;
   const ofPort = [
     { ...ofClusterIP, way: internalWay(service) },
     ...external.map((frontend) => ({ ...frontend, way: externalWay(service) })),
@@ -199,6 +206,7 @@ export function atInterval(
 /** The ways that lead intervals to no endpoint. */
 function emptyLists({ service }: ServicePort, choice: EndpointChoice): readonly EmptyList[] {
   const internal = internalWay(service);
+  // `hasAny`, because `choice.cluster` is empty, too, if the service port does not use the cluster's list.
   const isExternalEmpty = !choice.hasAny || (service.externalPolicyLocal && choice.local.length === 0);
   const ways: readonly Way[] = [
     ...(choice[internal].length === 0 ? [internal] : []),
@@ -219,7 +227,8 @@ function externalFrontend(key: string, { service }: ServicePort, choice: Endpoin
 }
 
 /**
- * Refuses immediately if no node has an endpoint; drops if only other nodes have one that the policy allows.
+ * Refuses immediately if no node has an endpoint. Drops if only other nodes have endpoints, which the policy
+ * "Local" does not use.
  */
 function refusal({ hasAny }: EndpointChoice): Refusal {
   return hasAny ? "no-local-endpoints" : "no-endpoints";
@@ -230,7 +239,7 @@ function hairpinElements(
   { spec }: ServicePort,
   { cluster, local }: EndpointChoice,
 ): readonly DesiredElement[] {
-  if (!cluster.some(isLocal) && !local.some(isLocal)) return NOTHING;
+  if (!cluster.some(isLocal) && !local.some(isLocal)) return NO_ELEMENTS;
   const own = [...cluster, ...local].filter(isLocal);
   const keys = own.map(({ address, port }) => joinParts(address, address, spec.protocol, port));
   return [...new Set(keys)].map((key) => ({ set: HAIRPIN_CONNECTIONS, key, value: "" }));
@@ -242,7 +251,7 @@ function isLocal({ local }: Endpoint): boolean {
 
 /** The same for all ports of all intervals: addresses are enough. */
 function addressHairpins({ cluster, local }: EndpointChoice, set: string): DesiredElement[] {
-  const addresses = [...cluster, ...local].flatMap((endpoint) => (endpoint.local ? endpoint.address : []));
+  const addresses = [...cluster, ...local].filter(isLocal).map(({ address }) => address);
   return [...new Set(addresses)].map((address) => ({
     set,
     key: joinParts(address, address),

@@ -18,11 +18,8 @@ export const ANSWER_INSIDE = "answer-ping-inside";
 /** The chain that answers only the sources that source ranges allow. */
 export const ANSWER_ALLOWED = "answer-ping-allowed";
 
-/**
- * Clients that get an answer at an address: those whose connections a frontend serves. Without `isInside`,
- * they may be anywhere.
- */
-type Condition = Pick<FrontendClients, "isInside" | "ranges">;
+/** Clients that get an answer at an address: those whose connections a frontend serves. */
+type Condition = Pick<FrontendClients, "isInsideOnly" | "ranges">;
 
 /**
  * Maximum number of conditions of one address, for all clients and for those inside. Services that share an
@@ -46,7 +43,8 @@ export class PingAnswers implements FrontendElements {
   /** NodePorts have no address of their own. */
   replace(from: FrontendClients | undefined, to: FrontendClients | undefined): void {
     const { address } = parseFrontendKey((to ?? from)?.key ?? "");
-    if (address === undefined || (from?.isInside === to?.isInside && from?.ranges === to?.ranges)) return;
+    if (address === undefined || (from?.isInsideOnly === to?.isInsideOnly && from?.ranges === to?.ranges))
+      return;
     const counts: Counts = this.#conditions.get(address) ?? new Map();
     const isChanged = [to !== undefined && add(counts, to, 1), from !== undefined && add(counts, from, -1)];
     if (!isChanged.includes(true)) return;
@@ -65,11 +63,13 @@ export class PingAnswers implements FrontendElements {
     const { table, numberOf } = this.#parts;
     table.setElement(PING_IPS, address, target && `goto ${target}`);
     if (!table.table.sets.has(PING_SOURCE_RANGE_LISTS)) return;
-    for (const isInside of [false, true]) {
-      const ofPart = conditions.filter((one) => target === ANSWER_ALLOWED && one.isInside === isInside);
+    for (const isInsideOnly of [false, true]) {
+      const ofPart = conditions.filter(
+        (one) => target === ANSWER_ALLOWED && one.isInsideOnly === isInsideOnly,
+      );
       const sorted = firstSorted(ofPart, MOST_CONDITIONS, ({ ranges = "" }) => ranges);
       for (let index = 0; index < MOST_CONDITIONS; index++) {
-        const key = joinParts(address, (isInside ? MOST_CONDITIONS : 0) + index);
+        const key = joinParts(address, (isInsideOnly ? MOST_CONDITIONS : 0) + index);
         const one = sorted[index];
         const value = one && (one.ranges === undefined ? String(ALLOWS_ALL) : numberOf(one.ranges));
         table.setElement(PING_SOURCE_RANGE_LISTS, key, value);
@@ -80,7 +80,7 @@ export class PingAnswers implements FrontendElements {
 
 /** Changes a count. @returns whether it was 0 before, or is 0 now and deleted */
 function add(counts: Counts, condition: Condition, change: 1 | -1): boolean {
-  const key = `${condition.isInside} ${condition.ranges}`;
+  const key = `${condition.isInsideOnly} ${condition.ranges}`;
   const before = counts.get(key)?.count ?? 0;
   if (before + change === 0) counts.delete(key);
   else counts.set(key, { condition, count: before + change });
@@ -90,7 +90,8 @@ function add(counts: Counts, condition: Condition, change: 1 | -1): boolean {
 /** The chain that answers under some conditions; undefined without any. */
 function targetOf(conditions: readonly Condition[]): string | undefined {
   if (conditions.length === 0) return undefined;
-  if (conditions.some(({ isInside, ranges }) => !isInside && ranges === undefined)) return ANSWER_PING;
-  const areInside = conditions.every(({ isInside, ranges }) => isInside && ranges === undefined);
+  if (conditions.some(({ isInsideOnly, ranges }) => !isInsideOnly && ranges === undefined))
+    return ANSWER_PING;
+  const areInside = conditions.every(({ isInsideOnly, ranges }) => isInsideOnly && ranges === undefined);
   return areInside ? ANSWER_INSIDE : ANSWER_ALLOWED;
 }
