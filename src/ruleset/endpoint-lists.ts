@@ -42,15 +42,15 @@ interface KnownPort {
   readonly users: number[];
   /** Number of frontends that are intervals. */
   intervalUsers: number;
-  /** The lists that the table has. */
-  programmed: ServicePortLists;
-  /** The kinds of frontends for which the table has these lists. */
-  kinds: readonly FrontendKind[];
-  /** The ways without endpoints that the table has for intervals. */
-  empty: readonly EmptyList[];
-  /** What the table has of features for it. */
-  parts: readonly PortPart[];
-  /** The targets of programmed lists by number, unless they are sorted. */
+  /** The lists written to the desired table. */
+  written: ServicePortLists;
+  /** The kinds of frontends for which they are written. */
+  writtenKinds: readonly FrontendKind[];
+  /** The ways without endpoints written for intervals. */
+  writtenEmpty: readonly EmptyList[];
+  /** The parts of features written for it. */
+  writtenParts: readonly PortPart[];
+  /** The targets of written lists by number; absent if they are sorted. */
   orders: Orders;
   /** With session affinity: the ids of endpoints. */
   endpointIds: EndpointIds;
@@ -101,6 +101,8 @@ export class EndpointLists {
 
   /**
    * Adds a frontend that leads to a service port.
+   * @param lists what the service port wants if this is its first frontend; {@link EndpointLists.replace}
+   * changes it later
    * @returns the id of the list or external way for the frontend's element in `lists`
    */
   add(key: ServicePortKey, lists: ServicePortLists, way: Way, kind: FrontendKind): number {
@@ -124,18 +126,15 @@ export class EndpointLists {
   replace(key: ServicePortKey, lists: ServicePortLists): void {
     const port = this.#ports.get(key);
     if (port === undefined) return;
-    if (port.wanted.isSticky !== lists.isSticky) {
-      this.#clear(port);
-      port.wanted = lists;
-      this.#assignId(port);
-    }
+    const needsOtherId = port.wanted.isSticky !== lists.isSticky;
+    if (needsOtherId) this.#clear(port);
     port.wanted = lists;
-    this.#program(port);
+    if (needsOtherId) this.#assignId(port);
+    this.#write(port);
   }
 
   /**
-   * Gives service ports the ids that another table has for them. Other service ports get ids that it does not
-   * have.
+   * Gives service ports the ids that the kernel's table has for them. Others get ids that it does not have.
    * @param frontends the keys of the frontends of each service port
    * @returns the service ports whose ids changed: the caller writes their frontends in `lists` again
    */
@@ -149,37 +148,37 @@ export class EndpointLists {
     for (const port of ports) this.#clear(port);
     for (const port of ports) {
       this.#assignId(port);
-      this.#program(port);
+      this.#write(port);
     }
     return changed;
   }
 
-  /** Gives the endpoints of service ports the numbers and ids that another table has for them. */
+  /** Gives the endpoints of service ports the numbers and ids that the kernel's table has for them. */
   adoptPlacement(actual: Table, keys: Iterable<ServicePortKey>): void {
     const ports = [...keys].flatMap((key) => this.#ports.get(key) ?? []);
-    const known = ports.some(({ wanted }) => wanted.isSticky) ? endpointIdsIn(actual) : undefined;
+    const idsOf = ports.some(({ wanted }) => wanted.isSticky) ? endpointIdsIn(actual) : undefined;
     for (const port of ports) {
       this.#clear(port);
       this.#assignId(port);
-      port.endpointIds = known?.get(port.id) ?? NO_IDS;
+      port.endpointIds = idsOf?.get(port.id) ?? NO_IDS;
       port.orders = ordersIn(actual, port);
-      this.#program(port);
+      this.#write(port);
     }
   }
 
-  /** The service port ids of frontends in a table, each for one service port and of the right kind. */
+  /** The service port ids of frontends in a table, each for one service port, and as sticky as this is. */
   #wantedIds(
     actual: Table,
     frontends: ReadonlyMap<ServicePortKey, readonly string[]>,
   ): ReadonlyMap<ServicePortKey, number> {
     const wanted = new Map<ServicePortKey, number>();
     const claimed = new Set<number>();
-    for (const [key, keys] of frontends) {
-      const isSticky = this.#ports.get(key)?.wanted.isSticky;
+    for (const [servicePort, keys] of frontends) {
+      const isSticky = this.#ports.get(servicePort)?.wanted.isSticky;
       for (const frontend of keys) {
         const id = listIdOf(actual, frontend, this.#kinds);
         if (id === undefined || id.isSticky !== isSticky || claimed.has(id.servicePort)) continue;
-        wanted.set(key, id.servicePort);
+        wanted.set(servicePort, id.servicePort);
         claimed.add(id.servicePort);
         break;
       }
@@ -194,10 +193,10 @@ export class EndpointLists {
       wanted,
       users: [0, 0, 0, 0],
       intervalUsers: 0,
-      programmed: NOT_STICKY,
-      kinds: PORTS_ALONE,
-      empty: NONE_EMPTY,
-      parts: NO_PORT_PARTS,
+      written: NOT_STICKY,
+      writtenKinds: PORTS_ALONE,
+      writtenEmpty: NONE_EMPTY,
+      writtenParts: NO_PORT_PARTS,
       orders: SORTED,
       endpointIds: NO_IDS,
     };
@@ -220,45 +219,45 @@ export class EndpointLists {
     port.users[index] = users;
     if (kind === "interval") port.intervalUsers += change;
     const isFirstOrLast = users === 0 || (users === 1 && change === 1);
-    if (isFirstOrLast || this.#usedKinds(port) !== port.kinds) this.#program(port);
+    if (isFirstOrLast || this.#usedKinds(port) !== port.writtenKinds) this.#write(port);
   }
 
   /** Removes all elements of a service port from the table. */
   #clear(port: KnownPort): void {
-    const { wanted } = port;
-    port.wanted = empty(port.programmed.isSticky);
-    this.#program(port);
-    port.wanted = wanted;
+    this.#write(port, empty(port.written.isSticky));
     this.#byId.delete(port.id);
   }
 
-  /** Writes the lists that a service port wants. */
-  #program(port: KnownPort): void {
-    const before = { lists: port.programmed, ids: port.endpointIds, orders: port.orders, kinds: port.kinds };
-    const lists = usedLists(port);
-    port.programmed = lists;
-    port.endpointIds = lists.isSticky ? endpointIds(targetsOf(lists), before.ids) : NO_IDS;
-    port.kinds = this.#usedKinds(port);
-    this.#writeEmptyLists(port, port.intervalUsers > 0 ? (port.wanted.empty ?? NONE_EMPTY) : NONE_EMPTY);
+  /** Writes the lists that frontends use. @param wanted other lists than the wanted ones */
+  #write(port: KnownPort, wanted = port.wanted): void {
+    const last = {
+      lists: port.written,
+      kinds: port.writtenKinds,
+      orders: port.orders,
+      ids: port.endpointIds,
+    };
+    const lists = usedLists(wanted, port.users);
+    port.written = lists;
+    port.writtenKinds = this.#usedKinds(port);
+    port.endpointIds = lists.isSticky ? endpointIds(targetsOf(lists), last.ids) : NO_IDS;
+    this.#writeEmptyLists(port, port.intervalUsers > 0 ? (wanted.empty ?? NONE_EMPTY) : NONE_EMPTY);
     const isUsed = port.users.some((users) => users > 0);
-    this.#writeParts(port, isUsed ? (port.wanted.parts ?? NO_PORT_PARTS) : NO_PORT_PARTS);
-    if (lists.isSticky) this.#writeAffinity(port.id, before.lists, lists);
+    this.#writeParts(port, isUsed ? (wanted.parts ?? NO_PORT_PARTS) : NO_PORT_PARTS);
+    if (lists.isSticky) this.#writeAffinity(port.id, last.lists, lists);
     for (const name of LIST_NAMES) {
-      const [from, to] = [before.lists[name], lists[name]];
-      if (from === to && before.kinds === port.kinds) continue;
-      const order = to === undefined ? undefined : orderOf(to, before.orders[name] ?? from?.targets);
-      port.orders = withOrder(port.orders, name, order === to?.targets ? undefined : order);
-      // One begins with all of the other.
-      for (const kind of before.kinds.length > port.kinds.length ? before.kinds : port.kinds) {
-        const written: WrittenList = {
-          name,
-          from: before.kinds.includes(kind) ? from : undefined,
-          to: port.kinds.includes(kind) ? to : undefined,
-          fromOrder: before.orders[name],
-          toOrder: order,
-          fromIds: before.ids,
-        };
-        if (written.from !== written.to) this.#writeList(port, written, kind);
+      const [listBefore, listAfter] = [last.lists[name], lists[name]];
+      if (listBefore === listAfter && last.kinds === port.writtenKinds) continue;
+      const order = last.orders[name] ?? listBefore?.targets ?? [];
+      const before = listBefore && { list: listBefore, order, ids: last.ids };
+      const after = listAfter && { list: listAfter, order: orderOf(listAfter, order), ids: port.endpointIds };
+      const isSorted = after?.order === listAfter?.targets;
+      port.orders = withOrder(port.orders, name, isSorted ? undefined : after?.order);
+      // PORTS_ALONE is the beginning of #kinds, so the longer one has the kinds of both.
+      for (const kind of last.kinds.length > port.writtenKinds.length ? last.kinds : port.writtenKinds) {
+        const beforeOfKind = last.kinds.includes(kind) ? before : undefined;
+        const afterOfKind = port.writtenKinds.includes(kind) ? after : undefined;
+        if (beforeOfKind?.list !== afterOfKind?.list)
+          this.#writeList(port, name, kind, beforeOfKind, afterOfKind);
       }
     }
   }
@@ -268,82 +267,84 @@ export class EndpointLists {
     return intervalUsers > 0 ? this.#kinds : PORTS_ALONE;
   }
 
-  #writeList(port: KnownPort, written: WrittenList, kind: FrontendKind): void {
-    const { from, to, fromOrder, toOrder, fromIds, name } = written;
-    const { isSticky } = port.programmed;
-    this.#tracker.setElement(kind.balancers, String(listId(port.id, name)), to && this.#toBalancer(to, kind));
+  #writeList(
+    port: KnownPort,
+    name: ListName,
+    kind: FrontendKind,
+    before: WrittenList | undefined,
+    after: WrittenList | undefined,
+  ): void {
+    const verdict = after && this.#keepBalancer(after.list, kind);
+    this.#tracker.setElement(kind.balancers, String(listId(port.id, name)), verdict);
+    const { isSticky } = port.written;
     // With session affinity, numbers lead to ids of endpoints, which all kinds share.
-    if (!isSticky || kind.kind === "port") {
-      const numbers = [
-        from === undefined ? [] : valuesOf(port.id, from, fromOrder, fromIds),
-        to === undefined ? [] : valuesOf(port.id, to, toOrder, port.endpointIds),
-      ] as const;
-      this.#writeNumbers(port, name, ...numbers, kind);
-    }
-    if (isSticky) this.#writeMembers(port, written, kind);
+    if (!isSticky || kind.kind === "port")
+      this.#writeNumbers(port, name, kind, valuesOf(port.id, before), valuesOf(port.id, after));
+    if (isSticky) this.#writeMembers(port.id, name, kind, before, after);
   }
 
-  /** The verdict that leads to the chain of a list's balancer, which the table then has. */
-  #toBalancer(list: EndpointList, kind: FrontendKind): string {
+  /** Adds the chain of a list's balancer, if it is new. @returns the verdict that leads there */
+  #keepBalancer(list: EndpointList, kind: FrontendKind): string {
     const name = balancerName(list.balancer, kind);
     keepChain(this.#tracker, name, [RANDOM, list.balancer.method], kind);
     return verdicts.share(name, `goto ${name}`);
   }
 
   /** With session affinity: writes how to choose among the endpoints of lists, and how long clients stay. */
-  #writeAffinity(id: number, from: ServicePortLists, to: ServicePortLists): void {
-    const [before, after] = [affinityElements(id, from), affinityElements(id, to)];
-    for (const { set, key } of before)
-      if (!after.some((one) => one.set === set && one.key === key)) this.#tracker.deleteElement(set, key);
-    for (const { set, key, chain, method } of after) {
-      keepChain(this.#tracker, chain, [RANDOM, method]);
+  #writeAffinity(id: number, before: ServicePortLists, after: ServicePortLists): void {
+    const elements = affinityElements(id, after);
+    for (const { set, key } of affinityElements(id, before))
+      if (!elements.some((one) => one.set === set && one.key === key)) this.#tracker.deleteElement(set, key);
+    const methods = LIST_NAMES.flatMap((name) => after[name]?.balancer.method ?? []);
+    for (const { set, key, chain } of elements) {
+      keepChain(this.#tracker, chain, [RANDOM, ...methods]);
       this.#tracker.putElement(set, key, verdicts.share(chain, `jump ${chain}`));
     }
   }
 
   #writeEmptyLists(port: KnownPort, empty: readonly EmptyList[]): void {
-    if (empty.length + port.empty.length === 0) return;
+    if (empty.length + port.writtenEmpty.length === 0) return;
     const key = ({ way }: EmptyList) => String(listId(port.id, way));
     const wanted = new Set(empty.map(key));
     for (const { kind, refusals } of this.#kinds) {
       if (kind !== "interval") continue;
-      for (const one of port.empty)
+      for (const one of port.writtenEmpty)
         if (!wanted.has(key(one))) this.#tracker.deleteElement(refusals, key(one));
       for (const one of empty) this.#tracker.putElement(refusals, key(one), REFUSALS[one.refusal]);
     }
-    port.empty = empty;
+    port.writtenEmpty = empty;
   }
 
   #writeParts(port: KnownPort, wanted: readonly PortPart[]): void {
-    const before = port.parts;
+    const before = port.writtenParts;
     if (wanted === before) return;
     for (const part of wanted) {
       const { map, chain } = part;
       this.#shared.addPart(part);
       this.#tracker.putElement(map, String(port.id), verdicts.share(chain.name, `jump ${chain.name}`));
     }
-    if (wanted.some(({ part }) => part.clientSets !== undefined)) this.ids.countsClients(port.key);
+    if (wanted.some(({ part }) => part.clientSets !== undefined)) this.ids.noteCountedClients(port.key);
     for (const part of before) {
       if (!wanted.some(({ map }) => map === part.map)) this.#tracker.deleteElement(part.map, String(port.id));
       this.#shared.dropPart(part);
     }
-    port.parts = wanted;
+    port.writtenParts = wanted;
   }
 
   #writeNumbers(
     port: KnownPort,
     name: ListName,
-    from: readonly string[],
-    to: readonly string[],
     kind: FrontendKind,
+    before: readonly string[],
+    after: readonly string[],
   ): void {
-    const { isSticky } = port.programmed;
-    for (let number = 0; number < Math.max(from.length, to.length); number++) {
-      const value = to[number];
-      if (value === from[number]) continue;
+    const { isSticky } = port.written;
+    for (let number = 0; number < Math.max(before.length, after.length); number++) {
+      const value = after[number];
+      if (value === before[number]) continue;
       const { set, key } = numberElement(port.id, name, number, isSticky, kind);
-      const isId = isSticky || value === undefined;
-      this.#tracker.setElement(set, key, isId ? value : endpointValue(value, kind));
+      const written = value === undefined || isSticky ? value : endpointValue(value, kind);
+      this.#tracker.setElement(set, key, written);
     }
   }
 
@@ -352,28 +353,28 @@ export class EndpointLists {
    * stay with an endpoint that its list excludes.
    */
   #writeMembers(
-    { id, endpointIds: ids }: KnownPort,
-    { name, from, to, fromIds }: WrittenList,
+    id: number,
+    name: ListName,
     kind: FrontendKind,
+    before: WrittenList | undefined,
+    after: WrittenList | undefined,
   ): void {
-    const key = (endpoint: number | undefined) => memberKey(id + (endpoint ?? 0), name);
-    const wanted = new Set(to?.targets);
-    for (const target of from?.targets ?? []) {
-      if (!wanted.has(target)) this.#tracker.deleteElement(kind.endpoints, key(fromIds.get(target)));
-    }
+    const keyOf = (target: string, ids = NO_IDS) => memberKey(endpointId(id, ids, target), name);
+    const wanted = new Set(after?.list.targets);
+    for (const target of before?.list.targets ?? [])
+      if (!wanted.has(target)) this.#tracker.deleteElement(kind.endpoints, keyOf(target, before?.ids));
     for (const target of wanted)
-      this.#tracker.putElement(kind.endpoints, key(ids.get(target)), endpointValue(target, kind));
+      this.#tracker.putElement(kind.endpoints, keyOf(target, after?.ids), endpointValue(target, kind));
   }
 }
 
-/** A list of a service port and the list that it replaces. */
+/** A list of a service port as it is written. */
 interface WrittenList {
-  readonly name: ListName;
-  readonly from: EndpointList | undefined;
-  readonly to: EndpointList | undefined;
-  readonly fromOrder: readonly string[] | undefined;
-  readonly toOrder: readonly string[] | undefined;
-  readonly fromIds: EndpointIds;
+  readonly list: EndpointList;
+  /** Its targets by number. */
+  readonly order: readonly string[];
+  /** With session affinity: the ids of endpoints. */
+  readonly ids: EndpointIds;
 }
 
 /** The elements of a service port with session affinity for each list, and the chains that they lead to. */
@@ -381,12 +382,11 @@ function affinityElements(id: number, lists: ServicePortLists) {
   return LIST_NAMES.flatMap((name) => {
     const balancer = lists[name]?.balancer;
     if (balancer === undefined) return [];
-    const { method, affinitySeconds } = balancer;
     const clients = CLIENTS_OF[balancer.bothLists ? name : "cluster"];
-    const remember = rememberName(affinitySeconds, clients > 0);
+    const remember = rememberName(balancer.affinitySeconds, clients > 0);
     return [
-      { set: AFFINITY_CHOOSERS, key: String(listId(id, name)), chain: chooserName(balancer), method },
-      { set: AFFINITY_TIMEOUTS, key: String(id + clients), chain: remember, method },
+      { set: AFFINITY_CHOOSERS, key: String(listId(id, name)), chain: chooserName(balancer) },
+      { set: AFFINITY_TIMEOUTS, key: String(id + clients), chain: remember },
     ];
   });
 }
@@ -397,7 +397,7 @@ function endpointValue(target: string, { kind }: FrontendKind): string {
 }
 
 /** The lists that at least one frontend leads to: see `externalLocalRules` for a way that leads to both. */
-function usedLists({ wanted, users }: KnownPort): ServicePortLists {
+function usedLists(wanted: ServicePortLists, users: readonly number[]): ServicePortLists {
   const [cluster = 0, local = 0, externalCluster = 0, externalLocal = 0] = users;
   const isClusterUsed = cluster + externalCluster + externalLocal > 0;
   const isLocalUsed = local + externalLocal > 0;
@@ -418,7 +418,7 @@ function targetsOf({ cluster, local }: ServicePortLists): readonly string[] {
 }
 
 /** The targets of a list by number. Targets keep their earlier numbers where possible. */
-function orderOf(list: EndpointList, before: readonly string[] = []): readonly string[] {
+function orderOf(list: EndpointList, before: readonly string[]): readonly string[] {
   return isPlaceable(list) ? placed(before, list.targets) : list.targets;
 }
 
@@ -429,15 +429,19 @@ function withOrder(orders: Orders, name: ListName, order: readonly string[] | un
 }
 
 /** The values at the numbers of a list: targets, or their ids with session affinity. */
-function valuesOf(
-  servicePortId: number,
-  list: EndpointList,
-  order: readonly string[] = list.targets,
-  ids: EndpointIds,
-): readonly string[] {
+function valuesOf(servicePortId: number, written: WrittenList | undefined): readonly string[] {
+  if (written === undefined) return [];
+  const { list, order, ids } = written;
   const values =
-    ids.size === 0 ? order : order.map((target) => String(servicePortId + (ids.get(target) ?? 0)));
+    ids.size === 0 ? order : order.map((target) => String(endpointId(servicePortId, ids, target)));
   return numberedValues(list, values);
+}
+
+/** The id of an endpoint. @throws for an endpoint without one: another id would be that of something else */
+function endpointId(servicePortId: number, ids: EndpointIds, target: string): number {
+  const id = ids.get(target);
+  if (id === undefined) throw new Error(`the endpoint ${target} has no id`);
+  return servicePortId + id;
 }
 
 /** The targets at the numbers of a service port's lists in a table. */
@@ -450,6 +454,7 @@ function ordersIn({ sets }: Table, { id, wanted, endpointIds: ids }: KnownPort):
       const { set, key } = numberElement(id, name, order.length, wanted.isSticky, PORTS);
       const value = sets.get(set)?.elements.get(key);
       if (value === undefined) break;
+      // An id that no endpoint has gives "", which is no target: `placed` skips it.
       order.push(wanted.isSticky ? (byId.get(value) ?? "") : value);
     }
     orders = withOrder(orders, name, order);

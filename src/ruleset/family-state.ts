@@ -308,7 +308,7 @@ export class FamilyState {
     return guard && this.sourceRanges.numberOf(guard.id);
   }
 
-  /** Gives service ports and lists of source ranges the numbers that another table has for them. */
+  /** Gives service ports and lists of source ranges the numbers that the kernel's table has for them. */
   adoptIds(actual: Table): void {
     this.#keepChains(actual);
     const frontends = new Map<ServicePortKey, string[]>();
@@ -323,7 +323,7 @@ export class FamilyState {
     for (const elements of this.#ofFeatures) elements.renumbered();
   }
 
-  /** Gives the endpoints of service ports the numbers and ids that another table has for them. */
+  /** Gives the endpoints of service ports the numbers and ids that the kernel's table has for them. */
   adoptPlacement(actual: Table, keys: Iterable<ServicePortKey>): void {
     this.#lists.adoptPlacement(actual, keys);
   }
@@ -346,7 +346,7 @@ export class FamilyState {
     this.#before.clear();
   }
 
-  /** Keeps the balancing chains that another table has: a table never deletes them. */
+  /** Keeps the balancing chains that the kernel's table has: a table never deletes them. */
   #keepChains(actual: Table): void {
     const kinds = this.kinds.filter((kind) => kind === PORTS || this.table.sets.has(kind.lists));
     const methods = drawMethodsIn(this.#context);

@@ -291,7 +291,7 @@ export class ListIds {
   }
 
   /** Records that the kernel may count clients by the id of a service port. */
-  countsClients(key: ServicePortKey): void {
+  noteCountedClients(key: ServicePortKey): void {
     const id = this.#ids.get(key);
     if (id !== undefined) this.#counting.add(id);
   }

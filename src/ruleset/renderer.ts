@@ -181,8 +181,8 @@ export class Renderer {
 
   /**
    * Renders until `maxWork` is done. Half of it is for the Services with the fewest elements, so that they do
-   * not wait for large ones. The rest is for the Service that waits longest, so that it is completed. Changing
-   * one interval may cost as much as all intervals, so two such changes never follow each other directly.
+   * not wait for large ones. The rest is for the Service that waits longest, so that it is completed. One
+   * interval may cost as much as all of them, so two changes of intervals never follow each other directly.
    */
   *#renderPortion(refused: Refused, maxWork: number): Generator<undefined> {
     const skipsIntervals = this.#hasDivided;

@@ -129,8 +129,8 @@ export class SourceRangeLists {
   }
 
   /**
-   * Gives lists the numbers that another table has for them, and others numbers that it does not have. Its
-   * other lists become stale here, beyond those that can be deleted immediately.
+   * Gives lists the numbers that the kernel's table has for them, and others numbers that it does not have.
+   * The table's other lists become stale here, beyond those that can be deleted immediately.
    * @returns whether any number changed: then the caller writes the elements of frontends again
    */
   adopt({ sets }: Table): boolean {

@@ -128,7 +128,7 @@ describe("ListIds", () => {
   test("return to their service ports while the kernel counts connections of clients by them", () => {
     const ids = assigned(2);
     const counted = ids.of(key(0)) ?? 0;
-    for (const name of [key(0), key(1)]) ids.countsClients(name);
+    for (const name of [key(0), key(1)]) ids.noteCountedClients(name);
     const lapse = () => {
       ids.release(key(0));
       ids.markCommitted();
@@ -136,7 +136,7 @@ describe("ListIds", () => {
     };
     lapse();
     expect([ids.assign(key("a"), false), ids.assign(key(0), false)]).toEqual([counted + 8, counted]);
-    ids.countsClients(key(0));
+    ids.noteCountedClients(key(0));
     lapse();
     ids.freeHeld([counted]);
     expect([ids.assign(key("b"), false), ids.assign(key(0), false)]).toEqual([counted, counted + 12]);
