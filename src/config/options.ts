@@ -19,9 +19,9 @@ import {
 } from "../base/option.ts";
 import { FEATURES } from "../features/registry.ts";
 import { FEATURE_NAMES, featureItems, parseFeatures } from "../features/selection.ts";
+import { MAX_SERVICE_ELEMENTS, SHARED_BUDGET } from "../model/budgets.ts";
 import type { EnabledFeatures } from "../model/features.ts";
 import { canonicalAddress } from "../model/ip.ts";
-import { MAX_SERVICE_ELEMENTS, SHARED_BUDGET } from "../model/service-budget.ts";
 import {
   type NodePortSelection,
   nodePortAddressList,

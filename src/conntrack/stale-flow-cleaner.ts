@@ -6,7 +6,7 @@ import type { Logger } from "../base/logger.ts";
 import { EVERYWHERE, type Flow, type FlowPlace, type FlowTable, placeOfFlows } from "../kernel/conntrack.ts";
 import type { ServiceName } from "../model/ids.ts";
 import { familyOf, isLinkLocal } from "../model/ip.ts";
-import type { NodeAddresses, UdpFrontends } from "./stale-flows.ts";
+import type { NodeAddresses, UdpFrontends } from "./udp-frontends.ts";
 
 /** When flows to further endpoints end though these still serve. */
 interface FlowEnds {

@@ -5,7 +5,7 @@ import type { Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { addressSubscriber, StaleFlowCleaner, staleFlowSubscriber } from "../conntrack/stale-flow-cleaner.ts";
-import { nodePortHosts, UdpFrontends } from "../conntrack/stale-flows.ts";
+import { nodePortHosts, UdpFrontends } from "../conntrack/udp-frontends.ts";
 import { systemErrorCode } from "../kernel/host.ts";
 import { type ReservedPortFiles, reservePorts } from "../kernel/reserved-ports.ts";
 import type { ObjectCache } from "../model/object-cache.ts";

@@ -6,16 +6,13 @@ import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
 import { type DaemonProblem, type DaemonState, sentNodeContext } from "../socket/daemon-protocol.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { Readings } from "./daemon-readings.ts";
-import { type HealthReport, HealthTracker, judgeHealth } from "./health/health.ts";
+import { type HealthReport, HealthTracker, judgeHealth, UNHEALTHY_AFTER_PERIODS } from "./health/health.ts";
 import type { SyncProgress } from "./health/health-routes.ts";
 import { problemsOf } from "./health/problems.ts";
 import type { HostSystem } from "./host-system.ts";
 import type { Proxier } from "./proxier.ts";
 import { type DaemonStatus, type MemoryStatus, pendingServices } from "./status/daemon-status.ts";
 import { SyncHistory, SyncTimeline } from "./status/sync-history.ts";
-
-/** Number of sync periods after which out-of-date rules make the proxy unhealthy, as in kube-proxy. */
-const UNHEALTHY_AFTER_PERIODS = 2;
 
 /** What a daemon tells about itself: to health checks, the status page, commands and support. */
 export class Reports {

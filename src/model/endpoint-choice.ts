@@ -168,7 +168,10 @@ function isServingTerminating({ source }: Endpoint): boolean {
   return !source.ready && source.serving && source.terminating;
 }
 
-/** Hints count only when every ready endpoint has them and one of them names our node or zone. */
+/**
+ * Hints count only when every ready endpoint has them and one of them names our node or zone. The controller
+ * of EndpointSlices writes them for a traffic distribution: PreferSameZone and PreferSameNode.
+ */
 function topologyMode(endpoints: readonly Endpoint[], place: Place): TopologyMode {
   let nodeHinted = true;
   let zoneHinted = true;

@@ -1,7 +1,7 @@
 import { type ByFamily, FAMILIES, type Family } from "../base/family.ts";
+import type { Excess } from "./budgets.ts";
 import type { FeatureValues } from "./features.ts";
 import type { Protocol, ServiceName } from "./ids.ts";
-import type { Excess } from "./service-budget.ts";
 
 /** One entry of `spec.ports`. `name` is "" when the Service has a single nameless port. */
 export interface ServicePortSpec {

@@ -1,8 +1,8 @@
 import type { Family } from "../base/family.ts";
+import { type Excess, excessOf } from "../model/budgets.ts";
 import { portNameOf } from "../model/endpoint.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import { hasFamily, type Service, type ServicePortSpec } from "../model/service.ts";
-import { type Excess, excessOf } from "../model/service-budget.ts";
 import { type PortOfService, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
 import {
   type AddressCounts,

@@ -315,7 +315,7 @@ export class ListIds {
   /**
    * Gives service ports the ids that the kernel has for them, and gives the others ids that the kernel does
    * not have.
-   * @param wanted the id of each service port in the kernel: of the right kind, no id twice
+   * @param wanted the id of each service port in the kernel: as sticky as the service port, no id twice
    * @param kernel all ids in the kernel
    * @returns the service ports whose ids changed
    */

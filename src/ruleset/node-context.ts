@@ -1,9 +1,9 @@
 import type { Family } from "../base/family.ts";
+import type { LimitWords } from "../model/budgets.ts";
 import type { Endpoint, ShareOf } from "../model/endpoint.ts";
 import type { EndpointChoice, Place } from "../model/endpoint-choice.ts";
 import type { NodePortAddresses } from "../model/node.ts";
 import type { Service } from "../model/service.ts";
-import type { LimitWords } from "../model/service-budget.ts";
 import type { PortOfService, ServedObjects, ServicePort } from "../model/service-port.ts";
 import type { LastStatement, Rule, Statement } from "../nft/ast/json.ts";
 import type { Chain, Flowtable, SetSpec, TimeoutPolicy } from "../nft/ast/ruleset.ts";

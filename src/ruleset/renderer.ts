@@ -1,9 +1,9 @@
 import { FAMILIES } from "../base/family.ts";
+import { excessText } from "../model/budgets.ts";
 import { portNameOf, SlicesByPort } from "../model/endpoint.ts";
 import { chooseEndpoints } from "../model/endpoint-choice.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
-import { excessText } from "../model/service-budget.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import { ejectionFor, mayEject } from "./ejection.ts";
 import { contextOf, drawsIn, hasIntervals, type NodeContext } from "./node-context.ts";

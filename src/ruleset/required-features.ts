@@ -1,4 +1,4 @@
-import { MAX_SERVICE_ELEMENTS, SHARED_BUDGET } from "../model/service-budget.ts";
+import { MAX_SERVICE_ELEMENTS, SHARED_BUDGET } from "../model/budgets.ts";
 import type { LastStatement, Rule, Transaction } from "../nft/ast/json.ts";
 import type { Chain, ElementSet, Table } from "../nft/ast/ruleset.ts";
 import { creation } from "../nft/delta.ts";

@@ -1,9 +1,9 @@
 import { FAMILIES } from "../base/family.ts";
+import type { Excess } from "../model/budgets.ts";
 import { portsBetween } from "../model/endpoint.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { ServiceName } from "../model/ids.ts";
 import type { Service } from "../model/service.ts";
-import type { Excess } from "../model/service-budget.ts";
 import { type ServedObjects, type ServicePort, servicePortsOf } from "../model/service-port.ts";
 import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
 import { elementCount, ownExcess } from "./element-count.ts";

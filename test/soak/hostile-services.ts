@@ -11,7 +11,7 @@ import type { StubObject } from "../support/stub-api/selectors.ts";
 import { ECHO_PORT, TARGETS } from "./targets.ts";
 
 /**
- * How large the objects are: as large as the budgets of `src/model/service-budget.ts` allow, each in its own
+ * How large the objects are: as large as the budgets of `src/model/budgets.ts` allow, each in its own
  * way.
  */
 const SIZES = {

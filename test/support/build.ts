@@ -6,6 +6,7 @@ import type { PassiveHealthSetting } from "../../src/features/passive-health-che
 import { FEATURES } from "../../src/features/registry.ts";
 import type { Scheduler } from "../../src/features/schedulers/scheduler.ts";
 import { ALL_FEATURES, isEnabled } from "../../src/features/selection.ts";
+import { MAX_SERVICE_ELEMENTS, SHARED_BUDGET } from "../../src/model/budgets.ts";
 import { type Endpoint, SlicesByPort } from "../../src/model/endpoint.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../src/model/endpoint-slice.ts";
 import { SliceEndpoints } from "../../src/model/endpoint-slice.ts";
@@ -14,7 +15,6 @@ import { familyOf } from "../../src/model/ip.ts";
 import { type Node, type ServiceCIDR, unknownNode } from "../../src/model/node.ts";
 import { ObjectCache } from "../../src/model/object-cache.ts";
 import type { Service, ServicePortSpec } from "../../src/model/service.ts";
-import { MAX_SERVICE_ELEMENTS, SHARED_BUDGET } from "../../src/model/service-budget.ts";
 import { type ServicePort, servicePortsOf } from "../../src/model/service-port.ts";
 import type { PortInterval } from "../../src/ruleset/interval-frontends.ts";
 import { MOST_STICKY_PORTS } from "../../src/ruleset/list-ids.ts";

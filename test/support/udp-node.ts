@@ -1,4 +1,4 @@
-import { UdpFrontends } from "../../src/conntrack/stale-flows.ts";
+import { UdpFrontends } from "../../src/conntrack/udp-frontends.ts";
 import type { PortRangeAddresses } from "../../src/features/port-ranges/rules.ts";
 import type { FlowPlace } from "../../src/kernel/conntrack.ts";
 import type { Endpoint } from "../../src/model/endpoint.ts";

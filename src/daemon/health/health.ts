@@ -6,6 +6,9 @@ import type { BoundedFrequencyRunner } from "../../sync/bounded-frequency-runner
 import type { ChangeTracker } from "../../sync/change-tracker.ts";
 import type { SyncReport } from "../../sync/sync-report.ts";
 
+/** Number of sync periods after which out-of-date rules make the proxy unhealthy, as in kube-proxy. */
+export const UNHEALTHY_AFTER_PERIODS = 2;
+
 /** The taint that the cluster autoscaler puts on a node before it deletes it (KEP-3836). */
 const TO_BE_DELETED_TAINT = "ToBeDeletedByClusterAutoscaler";
 

@@ -1,9 +1,9 @@
 import { byFamily, type Family } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import { SharedValues } from "../../base/shared-values.ts";
+import { type Excess, excessOf, MOST_ADDRESSES, MOST_SOURCE_RANGES } from "../../model/budgets.ts";
 import { serviceName } from "../../model/ids.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
-import { type Excess, excessOf, MOST_ADDRESSES, MOST_SOURCE_RANGES } from "../../model/service-budget.ts";
 import { annotatedFields, SERVICE_ANNOTATIONS } from "./annotations.ts";
 import {
   DECODE_DEFAULTS,

@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, test, vi } from "vitest";
 import { type CleaningReport, StaleFlowCleaner } from "../../../src/conntrack/stale-flow-cleaner.ts";
-import { nodePortHosts } from "../../../src/conntrack/stale-flows.ts";
+import { nodePortHosts } from "../../../src/conntrack/udp-frontends.ts";
 import { EVERYWHERE, type Flow, type FlowEnd } from "../../../src/kernel/conntrack.ts";
 import { SliceEndpoints } from "../../../src/model/endpoint-slice.ts";
 import { servicePortsOf } from "../../../src/model/service-port.ts";
