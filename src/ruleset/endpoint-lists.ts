@@ -228,7 +228,7 @@ export class EndpointLists {
     this.#byId.delete(port.id);
   }
 
-  /** Writes the lists that frontends use. @param wanted other lists than the wanted ones */
+  /** Writes the lists that frontends use. @param wanted lists in place of those that its rules want */
   #write(port: KnownPort, wanted = port.wanted): void {
     const last = {
       lists: port.written,
