@@ -1,14 +1,13 @@
 import { PeriodicTask } from "../../base/periodic-task.ts";
-import type { CommandHost } from "../seam/command.ts";
+import type { CommandHost, CommandObjects } from "../seam/command.ts";
 import { LineFeed } from "./line-feed.ts";
 import { ConnectionObserver, mayMatter } from "./observer.ts";
 import { isAbout, Names } from "./subject.ts";
 import { Summary } from "./summary.ts";
 import { connectionLine, omittedLine, refusalLines, summaryLines } from "./words.ts";
 
-/** Minimum time between two readings of the objects, milliseconds, and its ratio to their duration. */
+/** Time after which newer objects may explain a connection. Milliseconds. */
 const REFRESH_MS = 10_000;
-const REFRESH_RATIO = 20;
 
 /** What is followed, and how. */
 export interface Wanted {
@@ -20,21 +19,23 @@ export interface Wanted {
 
 /**
  * Follows connections and refusals until the command is interrupted.
- * @param first the names at the start
+ * @param first the objects at the start
  * @param hasFigures whether the kernel counts bytes or knows times
  * @returns the lines, and at their end the summary; from now on, no event is missed
  * @throws AppError HOST if the kernel cannot be listened to
  */
 export async function follow(
   host: CommandHost,
-  first: Names,
+  first: CommandObjects,
   { served, refused, rate }: Wanted,
   hasFigures: boolean,
 ): Promise<AsyncIterable<string>> {
   const { clock, format, subject } = host;
-  let names = first;
-  // Whether a connection was seen that later objects may explain.
-  let isOutdated = false;
+  let objects = first;
+  let names = new Names(first);
+  // Connections that later objects may explain: those that vanished, and those to no Service.
+  let vanished = 0;
+  let explained = 0;
   const podOf = (address: string) => names.podOf(address);
   const summary = new Summary();
   const feed = new LineFeed(clock, rate, (count) => omittedLine(count, format));
@@ -45,7 +46,7 @@ export async function follow(
     isWanted: (port, flow) => isAbout(subject, port, flow),
     hasFigures: () => hasFigures,
     take: (observed) => {
-      if (observed.condition === "vanished") isOutdated = true;
+      if (observed.condition === "vanished") vanished += 1;
       summary.add(observed);
       feed.push(() => connectionLine(observed, format, podOf));
     },
@@ -63,16 +64,14 @@ export async function follow(
       })
     : undefined;
   if ((await listener?.ready) === false) throw failure;
-  let known = 0;
-  const refresh = new PeriodicTask(
-    clock,
-    (took) => Math.max(REFRESH_MS, REFRESH_RATIO * took),
-    async () => {
-      if (!isOutdated && observer.others === known) return;
-      [isOutdated, known] = [false, observer.others];
-      names = new Names(await host.objects());
-    },
-  );
+  const refresh = new PeriodicTask(clock, REFRESH_MS, async () => {
+    const unexplained = vanished + observer.others;
+    if (unexplained === explained) return;
+    const latest = await host.objects();
+    // It is too early to load them again.
+    if (latest === objects) return;
+    [objects, names, explained] = [latest, new Names(latest), unexplained];
+  });
   const stop = host.interrupted();
   const followRefusals = async () => {
     let isFirst = true;

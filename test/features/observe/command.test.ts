@@ -151,8 +151,8 @@ describe("observe --follow", () => {
     expect(await events({ isMeant: ({ service: { name } }) => name === "shop/jobs" })).toBe(0);
   });
 
-  test("reads the objects again after a connection that they do not explain, at intervals", async () => {
-    const { host, listener, clock, loads } = commandHost({ flags: follow });
+  test("asks for newer objects after a connection that they do not explain, at intervals, until there are some", async () => {
+    const { host, listener, clock, loads, renew } = commandHost({ flags: follow });
     await command.run(host);
     const loadsAfter = async (milliseconds: number) => {
       clock.advance(milliseconds);
@@ -164,7 +164,9 @@ describe("observe --follow", () => {
     listener.report("created", MASQUERADED);
     expect(await loadsAfter(9999)).toBe(1);
     expect(await loadsAfter(1)).toBe(2);
-    expect(await loadsAfter(10_000)).toBe(2);
+    renew();
+    expect(await loadsAfter(10_000)).toBe(3);
+    expect(await loadsAfter(10_000)).toBe(3);
   });
 
   test("fails without a note of what it follows if it cannot listen", async () => {
