@@ -39,9 +39,16 @@ export async function follow(
   const podOf = (address: string) => names.podOf(address);
   const summary = new Summary();
   const feed = new LineFeed(clock, rate, (count) => omittedLine(count, format));
+  let figuresFailure: string | undefined;
   const observer = new ConnectionObserver({
     clock,
     table: host.flows,
+    failures: {
+      add: (reason) => {
+        figuresFailure = reason;
+      },
+      end: () => {},
+    },
     attribution: () => names.attribution,
     isWanted: (port, flow) => isAbout(subject, port, flow),
     hasFigures: () => hasFigures,
@@ -97,7 +104,8 @@ export async function follow(
     yield* feed.lines();
     const { omitted } = feed;
     const { others, withoutFigures } = observer;
-    const extent = { tookMs: clock.monotonic() - startedAt, omitted, others, withoutFigures, dropped };
+    const tookMs = clock.monotonic() - startedAt;
+    const extent = { tookMs, omitted, others, withoutFigures, figuresFailure, dropped };
     yield* summaryLines(summary, extent, format, podOf);
   })();
 }

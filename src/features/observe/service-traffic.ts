@@ -103,6 +103,11 @@ export class ServiceTraffic implements DaemonPart {
     this.#observer = new ConnectionObserver({
       clock: host.clock,
       table: host.flows,
+      failures: new FailureLog(
+        host,
+        "cannot read the bytes and durations of ended connections, which the metrics lack",
+        "the bytes and durations of ended connections can be read again",
+      ),
       attribution: () => {
         const addresses = () => new Set(host.localAddresses());
         this.#attribution ??= new ConnectionAttribution(host.state(), host.cache, addresses());

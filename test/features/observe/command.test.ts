@@ -169,6 +169,27 @@ describe("observe --follow", () => {
     expect(await loadsAfter(10_000)).toBe(3);
   });
 
+  test.each(["text", "json"])("says in its summary why figures could not be read (%s)", async (format) => {
+    const { host, clock, listener, table, interrupt } = commandHost({ flags: follow, format });
+    const { lines } = await command.run(host);
+    table.error = new Error("the kernel's conntrack table: error 1");
+    listener.report("changed", flow({ state: "time_wait" }));
+    interrupt();
+    await new Promise((resolve) => setImmediate(resolve));
+    clock.advance(20);
+    const all: string[] = [];
+    for await (const line of lines) all.push(line);
+    if (format === "text")
+      expect(all).toContain(
+        "  1 connection ended without figures; reading them failed: the kernel's conntrack table: error 1",
+      );
+    else {
+      const summary = JSON.parse(all.at(-1) ?? "");
+      expect(summary).toMatchObject({ withoutFigures: 1, figuresFailure: table.error.message });
+      expect(schemaErrors("observe", summary)).toEqual([]);
+    }
+  });
+
   test("fails without a note of what it follows if it cannot listen", async () => {
     const { host, listener } = commandHost({ flags: follow });
     listener.startFailure = new Error("cannot start socat (ENOENT)");
