@@ -1,13 +1,14 @@
 import type { Summary } from "../trace/outcome.ts";
 
-/** The outcome of a connection; `varies` when it depends on a random choice. */
-export type Result = OwnResult | "not-understood";
+/**
+ * The outcome of a connection; `varies` when it depends on a random choice, `not-understood` if a rule that
+ * nft-proxy does not understand may decide.
+ */
+export type Result = "served" | "not-handled" | "refused" | "dropped" | "varies" | "not-understood";
 
-/** The outcomes to which nft-proxy's own tables can come. */
-export type OwnResult = "served" | "not-handled" | "refused" | "dropped" | "varies";
-
-/** Classifies the outcomes of a connection, except those that are not understood. */
-export function resultOf({ destinations, refused, dropped }: Summary): OwnResult {
+/** Classifies the outcomes of a connection. */
+export function resultOf({ destinations, refused, dropped, notUnderstood }: Summary): Result {
+  if (notUnderstood > 0) return "not-understood";
   if (destinations.length === 0) return dropped === 0 ? "refused" : refused === 0 ? "dropped" : "varies";
   if (refused + dropped > 0) return "varies";
   const translated = destinations.filter((one) => one.translated).length;

@@ -24,10 +24,39 @@ const AGE_IN_LENGTHS = 20;
 
 /**
  * Caches an expensive reading. Concurrent calls share one.
- * @param first the result until a reading has succeeded
- * @param read if it rejects, the last result stays
+ * @param read must not reject
  * @param maxAge minimum time between readings, milliseconds; calls in between get the last result
- * @returns a function that returns the last result; never rejects
+ * @param first a result of just now; absent for none
+ */
+export function cached<T>(
+  read: () => Promise<T>,
+  maxAge: number,
+  clock: Pick<Clock, "monotonic">,
+  first?: T,
+): () => Promise<T> {
+  let last: { readonly result: T; readonly validUntil: number } | undefined;
+  if (first !== undefined) last = { result: first, validUntil: clock.monotonic() + maxAge };
+  let current: Promise<T> | undefined;
+  const refresh = async () => {
+    const startedAt = clock.monotonic();
+    const result = await read();
+    const endedAt = clock.monotonic();
+    last = { result, validUntil: endedAt + Math.max(maxAge, AGE_IN_LENGTHS * (endedAt - startedAt)) };
+    current = undefined;
+    return result;
+  };
+  return () => {
+    if (current !== undefined) return current;
+    if (last !== undefined && clock.monotonic() < last.validUntil) return Promise.resolve(last.result);
+    current = refresh();
+    return current;
+  };
+}
+
+/**
+ * {@link cached}, for a reading that may fail: the last result then stays. A failed reading counts, too, so
+ * that scrapes do not repeat it immediately.
+ * @param first the result until a reading has succeeded
  */
 export function cachedReading<T>(
   first: T,
@@ -37,23 +66,11 @@ export function cachedReading<T>(
   failures: Pick<FailureLog, "add" | "end">,
 ): () => Promise<T> {
   let last = first;
-  let validUntil = Number.NEGATIVE_INFINITY;
-  let current: Promise<T> | undefined;
-  const refresh = async () => {
-    const startedAt = clock.monotonic();
+  const readOnce = async () => {
     await loggedReading(failures, async () => {
       last = await read();
     });
-    // A failed reading counts, too, so that scrapes do not repeat it immediately.
-    const endedAt = clock.monotonic();
-    validUntil = endedAt + Math.max(maxAge, AGE_IN_LENGTHS * (endedAt - startedAt));
-    current = undefined;
     return last;
   };
-  return () => {
-    if (current !== undefined) return current;
-    if (clock.monotonic() < validUntil) return Promise.resolve(last);
-    current = refresh();
-    return current;
-  };
+  return cached(readOnce, maxAge, clock);
 }

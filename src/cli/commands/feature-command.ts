@@ -1,4 +1,5 @@
 import { badArgument } from "../../base/errors.ts";
+import { oncePerObject } from "../../base/once-per-object.ts";
 import { escapeUnprintable, quoted } from "../../base/text.ts";
 import type {
   CommandHost,
@@ -109,9 +110,9 @@ function refusalsAt(address: string | undefined, seen: SeenRefusals): SeenRefusa
   return { ...seen, entries };
 }
 
-function objectsOf({ cache, state, host: { localAddresses } }: ExplainInput): CommandObjects {
-  return { cache, state, localAddresses };
-}
+const objectsOf = oncePerObject(({ cache, state, host }: ExplainInput): CommandObjects => {
+  return { cache, state, localAddresses: host.localAddresses };
+});
 
 async function* printed(
   lines: AsyncIterable<string>,

@@ -45,7 +45,7 @@ async function run(host: CommandHost): Promise<CommandOutput> {
   if (!host.isSet("follow")) return { lines: present(host, objects, wanted), notices };
   const hasFigures = accounting.bytes || accounting.times;
   return {
-    lines: await follow(host, new Names(objects), wanted, hasFigures),
+    lines: await follow(host, objects, wanted, hasFigures),
     notices: [...notices, `note: ${wanted.rate} lines a second at most; Ctrl-C ends it`],
   };
 }

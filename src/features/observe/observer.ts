@@ -1,4 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
+import type { FailureLog } from "../../base/failure-log.ts";
 import type { AttributedConnection, ConnectionAttribution } from "../../conntrack/connection-attribution.ts";
 import {
   type Flow,
@@ -7,6 +8,7 @@ import {
   type FlowTable,
   isTranslated,
 } from "../../kernel/conntrack.ts";
+import { loggedReading } from "../../kernel/logged-reading.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 
 /**
@@ -90,6 +92,8 @@ const REMEMBERED = 4096;
 export interface ObserverParts {
   readonly clock: Pick<Clock, "now" | "after">;
   readonly table: Pick<FlowTable, "current">;
+  /** Learns why figures could not be read, and that they can be read again. */
+  readonly failures: Pick<FailureLog, "add" | "end">;
   /** That of the current objects. */
   readonly attribution: () => ConnectionAttribution;
   readonly isWanted: (port: ServicePort, flow: Flow) => boolean;
@@ -105,7 +109,10 @@ export interface ObserverParts {
 export class ConnectionObserver {
   /** Flows that began and belong to no Service. */
   others = 0;
-  /** Connections without figures: too many others waited for theirs, or the kernel forgot them first. */
+  /**
+   * Connections without figures: too many others waited for theirs, the kernel forgot them first, or they
+   * could not be read.
+   */
   withoutFigures = 0;
   readonly #parts: ObserverParts;
   readonly #waiting: Observation[] = [];
@@ -164,12 +171,14 @@ export class ConnectionObserver {
   }
 
   async #read(): Promise<void> {
-    const { clock, table, take } = this.#parts;
+    const { clock, table, failures, take } = this.#parts;
     while (this.#waiting.length > 0) {
       await new Promise<void>((resume) => clock.after(GATHERING, resume));
       const some = this.#waiting.splice(0, this.#waiting.length);
-      const found = await table.current(some.map(({ flow }) => flow)).catch(() => []);
-      const byId = new Map(found.map((flow) => [flow.id, flow]));
+      const byId = new Map<number, Flow>();
+      await loggedReading(failures, async () => {
+        for (const flow of await table.current(some.map((ended) => ended.flow))) byId.set(flow.id, flow);
+      });
       for (const ended of some) {
         const flow = byId.get(ended.flow.id);
         if (flow === undefined) this.withoutFigures += 1;

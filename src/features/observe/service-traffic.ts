@@ -3,19 +3,17 @@ import { messageOf } from "../../base/errors.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import { HistogramCounts } from "../../base/histogram-counts.ts";
 import { PeriodicTask } from "../../base/periodic-task.ts";
-import type { Labels, Sample } from "../../base/sample.ts";
+import type { Sample } from "../../base/sample.ts";
 import { counted } from "../../base/text.ts";
+import { ValuesByName } from "../../base/values-by-name.ts";
 import { ConnectionAttribution } from "../../conntrack/connection-attribution.ts";
 import type { FlowListener } from "../../kernel/flow-listener.ts";
-import { type ServiceName, serviceLabels } from "../../model/ids.ts";
+import type { ServiceName } from "../../model/ids.ts";
 import type { DaemonPart, FeatureCard, FeatureHost } from "../seam/daemon-part.ts";
+import { MOST_SERVICES, serviceSeries } from "../seam/service-series.ts";
 import { type Accounting, accountingWarnings, adviceText, readAccounting } from "./accounting.ts";
 import { ConnectionObserver, mayMatter, type Observation } from "./observer.ts";
 import { TrafficByName } from "./summary.ts";
-import { ValuesByName } from "./values-by-name.ts";
-
-/** Maximum number of Services that are counted separately; the rest is counted without a Service name. */
-const MOST_COUNTED = 1000;
 
 /** The bounds of the buckets of durations, seconds. */
 const BUCKETS = [0.01, 0.1, 1, 10, 60, 600, 3600];
@@ -42,7 +40,7 @@ export class ServiceTraffic implements DaemonPart {
   readonly #host: FeatureHost;
   readonly #failures: FailureLog;
   readonly #observer: ConnectionObserver;
-  readonly #counts = new ValuesByName<ServiceName, Counts>(MOST_COUNTED, () => {
+  readonly #counts = new ValuesByName<ServiceName, Counts>(MOST_SERVICES, () => {
     return { began: 0, ended: 0, sent: 0, received: 0, durations: new HistogramCounts(BUCKETS) };
   });
   #attribution: ConnectionAttribution | undefined;
@@ -53,7 +51,7 @@ export class ServiceTraffic implements DaemonPart {
   /** Notifications that the present listener lost, and that earlier ones did. */
   #lost = 0;
   #lostBefore = 0;
-  #busy = new TrafficByName(MOST_COUNTED);
+  #busy = new TrafficByName(MOST_SERVICES);
   /** That of the last whole period; undefined during the first one. */
   #busyBefore: TrafficByName | undefined;
 
@@ -74,7 +72,8 @@ export class ServiceTraffic implements DaemonPart {
       kind: "histogram",
       help: "Durations of ended connections to Services; none while nf_conntrack_timestamp is off",
       labels: ["namespace", "service"],
-      samples: () => this.#series().flatMap(([labels, { durations }]) => durations.samples(DURATION, labels)),
+      samples: () =>
+        serviceSeries(this.#counts).flatMap(([labels, { durations }]) => durations.samples(DURATION, labels)),
     },
     nft_proxy_observed_lost_total: {
       kind: "counter",
@@ -103,6 +102,11 @@ export class ServiceTraffic implements DaemonPart {
     this.#observer = new ConnectionObserver({
       clock: host.clock,
       table: host.flows,
+      failures: new FailureLog(
+        host,
+        "cannot read the bytes and durations of ended connections, which the metrics lack",
+        "the bytes and durations of ended connections can be read again",
+      ),
       attribution: () => {
         const addresses = () => new Set(host.localAddresses());
         this.#attribution ??= new ConnectionAttribution(host.state(), host.cache, addresses());
@@ -173,7 +177,7 @@ export class ServiceTraffic implements DaemonPart {
   async #endPeriod(): Promise<void> {
     this.#accounting = await readAccounting(this.#host.files);
     this.#busyBefore = this.#busy;
-    this.#busy = new TrafficByName(MOST_COUNTED);
+    this.#busy = new TrafficByName(MOST_SERVICES);
   }
 
   #count({ event, port, flow, durationMs }: Observation): void {
@@ -191,18 +195,11 @@ export class ServiceTraffic implements DaemonPart {
   }
 
   #samples(label: string, valuesOf: (counts: Counts) => Readonly<Record<string, number>>): Sample[] {
-    return this.#series().flatMap(([labels, counts]) =>
+    return serviceSeries(this.#counts).flatMap(([labels, counts]) =>
       Object.entries(valuesOf(counts)).map(([word, value]) => ({
         labels: { ...labels, [label]: word },
         value,
       })),
     );
-  }
-
-  /** The counts of each Service, and those of the rest, if any, without a name. */
-  #series(): (readonly [Labels, Counts])[] {
-    const named = [...this.#counts].map(([name, counts]) => [serviceLabels(name), counts] as const);
-    const { rest } = this.#counts;
-    return rest === undefined ? named : [...named, [{ namespace: "", service: "" }, rest]];
   }
 }

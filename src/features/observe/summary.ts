@@ -1,9 +1,9 @@
 import { addToCount } from "../../base/group-by.ts";
+import { ValuesByName } from "../../base/values-by-name.ts";
 import type { Flow } from "../../kernel/conntrack.ts";
 import { joinParts } from "../../nft/elements.ts";
 import type { ExplainedRefusal } from "../seam/command.ts";
 import type { Observation } from "./observer.ts";
-import { ValuesByName } from "./values-by-name.ts";
 
 /** Maximum number of Services, clients and endpoints that are counted separately, each. */
 const MOST_COUNTED = 20_000;

@@ -119,6 +119,8 @@ export interface Extent {
   /** Connections to no Service. */
   readonly others: number;
   readonly withoutFigures: number;
+  /** Why figures could not be read, the last time; absent if they always could. */
+  readonly figuresFailure?: string | undefined;
   /** Changes of connections that the kernel dropped. */
   readonly dropped: number;
 }
@@ -159,11 +161,12 @@ function nameOf(list: (typeof LISTS)[number], id: string): string {
   return list === "endpoints" ? targetText(id) : id;
 }
 
-function unseenLines({ omitted, others, withoutFigures, dropped }: Extent): string[] {
+function unseenLines({ omitted, others, withoutFigures, figuresFailure, dropped }: Extent): string[] {
+  const why = figuresFailure === undefined ? "" : `; reading them failed: ${figuresFailure}`;
   const texts = [
     ...(omitted > 0 ? [`${counted(omitted, "line")} omitted by --rate, but counted here`] : []),
     ...(others > 0 ? [`${counted(others, "connection")} to no Service not shown`] : []),
-    ...(withoutFigures > 0 ? [`${counted(withoutFigures, "connection")} ended without figures`] : []),
+    ...(withoutFigures > 0 ? [`${counted(withoutFigures, "connection")} ended without figures${why}`] : []),
     ...(dropped > 0 ? [`${counted(dropped, "notification")} lost: the kernel's buffer was full`] : []),
   ];
   return texts.map((text) => `  ${text}`);

@@ -1,14 +1,17 @@
 import { FailureLog } from "../../base/failure-log.ts";
 import { FAMILY_NAMES } from "../../base/family.ts";
 import { firstSorted } from "../../base/first-sorted.ts";
+import { addToCount } from "../../base/group-by.ts";
 import { PeriodicTask } from "../../base/periodic-task.ts";
 import type { Sample } from "../../base/sample.ts";
 import { counted, socketText } from "../../base/text.ts";
+import { ValuesByName } from "../../base/values-by-name.ts";
 import { loggedReading } from "../../kernel/logged-reading.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { AllowedClients, type RefusalCause, refusedFrontend } from "../../ruleset/refusal-causes.ts";
 import type { DaemonPart, FeatureCard, FeatureHost, Fill } from "../seam/daemon-part.ts";
 import type { RefusalEntry, SeenRefusal } from "../seam/refusals.ts";
+import { MOST_SERVICES, serviceSeries } from "../seam/service-series.ts";
 import { newRefusals, refusalKey, withFirstTimes } from "./refused-set.ts";
 import { sizeOf } from "./rules.ts";
 
@@ -24,12 +27,6 @@ const PAUSE_RATIO = 50;
 /** Minimum time between two Events of one Service. Milliseconds. */
 const EVENT_PERIOD = 3_600_000;
 
-/**
- * Maximum number of Services and reasons that are counted separately; the rest is counted without a Service
- * name.
- */
-const MOST_COUNTED = 1000;
-
 interface Refused {
   readonly service: ServiceName;
   readonly reasons: Set<string>;
@@ -41,7 +38,8 @@ interface Refused {
 export class RefusalPoller implements DaemonPart {
   readonly #host: Host;
   readonly #read: () => Promise<readonly RefusalEntry[]>;
-  readonly #counts = new Map<string, Sample>();
+  /** Packets by cause. */
+  readonly #counts = new ValuesByName<ServiceName, Map<RefusalCause, number>>(MOST_SERVICES, () => new Map());
   /** When each Service was last reported, within the last hour, on the monotonic clock. */
   readonly #reportedAt = new Map<string, number>();
   /** The refusals of the last reading. */
@@ -55,7 +53,10 @@ export class RefusalPoller implements DaemonPart {
       kind: "counter",
       help: "Packets of new connections that the rules refused or dropped, by cause",
       labels: ["namespace", "service", "reason"],
-      samples: () => [...this.#counts.values()],
+      samples: (): readonly Sample[] =>
+        serviceSeries(this.#counts).flatMap(([labels, packets]) =>
+          [...packets].map(([reason, value]) => ({ labels: { ...labels, reason }, value })),
+        ),
     },
   } satisfies DaemonPart["metrics"];
 
@@ -129,20 +130,12 @@ export class RefusalPoller implements DaemonPart {
       const state = families[entry.family];
       if (state === undefined) continue;
       const { port, cause, message } = refusedFrontend(state, entry, allowed);
-      this.#count(port?.service.name ?? "", cause, entry.packets);
+      addToCount(this.#counts.of(port?.service.name), cause, entry.packets);
       if (port !== undefined) addTo(refused, port.service.name, message, entry);
     }
     const now = this.#host.clock.monotonic();
     for (const [name, at] of this.#reportedAt) if (now - at >= EVENT_PERIOD) this.#reportedAt.delete(name);
     for (const one of refused.values()) this.#tellService(one);
-  }
-
-  #count(key: string, reason: RefusalCause, packets: number): void {
-    const full = `${key} ${reason}`;
-    const isKnown = this.#counts.has(full) || this.#counts.size < MOST_COUNTED;
-    const [id, [namespace = "", service = ""]] = isKnown ? [full, key.split("/")] : [` ${reason}`, []];
-    const value = (this.#counts.get(id)?.value ?? 0) + packets;
-    this.#counts.set(id, { value, labels: { namespace, service, reason } });
   }
 
   #tellService({ service, reasons, clients, packets }: Refused): void {

@@ -48,7 +48,10 @@ export interface CommandHost {
   readonly text: (flag: string) => string | undefined;
   /** What the arguments select: an address, service ports, or everything. */
   readonly subject: CommandSubject;
-  /** Loads the current objects and their rules. Without a daemon, they are those of the start. */
+  /**
+   * The objects of the last seconds, and their rules: the same until it is time to load them again, at most
+   * every 10 s and for at most a twentieth of the time. Without a daemon, they are those of the start.
+   */
   readonly objects: () => Promise<CommandObjects>;
   /**
    * The refusals that the kernel remembers, of the subject, then the new ones of each reading until `stop`

@@ -20,6 +20,10 @@ const NOT_REACHED: ExcludedEndpoint = {
   reason: "not-reached",
   message: "usable, but never reached",
 };
+const NOT_UNDERSTOOD: ExcludedEndpoint = {
+  reason: "not-understood",
+  message: "usable, but a rule that is not understood may decide",
+};
 const NOT_IN_KERNEL: ExcludedEndpoint = {
   reason: "not-in-kernel",
   message: "usable, but the kernel does not have it",
@@ -50,14 +54,24 @@ export function explainEndpoints(
     chances.set(target, (chances.get(target) ?? 0) + probability);
   }
   const views = match?.view.endpoints ?? [];
-  const unchosen =
-    chances.size === 0 ? NOT_REACHED : chosenBy === undefined ? NOT_IN_KERNEL : ELSEWHERE[chosenBy];
+  const unchosen = unchosenReason(chances.size > 0, chosenBy, summary);
   const known = views.map((view) => explainEndpoint(view, list, chances, unchosen, input));
   const targets = new Set(views.map(({ endpoint }) => endpoint.target));
   const others = [...chances]
     .filter(([target]) => !targets.has(target))
     .map(([target, chance]) => bare(target, chance));
   return [...known, ...others];
+}
+
+/** The reason for a usable endpoint without connections. @param isServed whether another endpoint has some */
+function unchosenReason(
+  isServed: boolean,
+  chosenBy: ClientChoice | undefined,
+  { notUnderstood }: Summary,
+): ExcludedEndpoint {
+  if (notUnderstood > 0) return NOT_UNDERSTOOD;
+  if (!isServed) return NOT_REACHED;
+  return chosenBy === undefined ? NOT_IN_KERNEL : ELSEWHERE[chosenBy];
 }
 
 function explainEndpoint(

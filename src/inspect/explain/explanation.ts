@@ -42,7 +42,7 @@ export type Cause =
   | "unknown"
   /** A table of other software decides. */
   | "other-table"
-  /** A table of other software has a rule that may decide, and that nft-proxy does not understand. */
+  /** Other software has a rule that may decide, and that nft-proxy does not understand. */
   | "not-understood"
   /** The rules produce this outcome, and no object explains it. */
   | "rules";
@@ -117,7 +117,7 @@ export interface ExplainedEndpoint {
 
 /** The reason why an endpoint gets no connections: a word for scripts, and a message for people. */
 export interface ExcludedEndpoint {
-  readonly reason: ExclusionReason | "affinity" | "hash" | "not-reached" | "not-in-kernel";
+  readonly reason: ExclusionReason | "affinity" | "hash" | "not-reached" | "not-understood" | "not-in-kernel";
   readonly message: string;
 }
 

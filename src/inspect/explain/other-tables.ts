@@ -100,8 +100,8 @@ export function originalRuleText({ text, rule }: Pick<UndecidedRule, "text" | "r
 }
 
 /**
- * The rules of other software that are not understood. A rule of nft-proxy can only be undecided for an
- * unknown interface.
+ * The rules of other tables that are not understood. In nft-proxy's table, a rule is only undecided for an
+ * unknown interface, or if other software added it: the verdict by that table alone says so.
  */
 function undecidedRules(outcomes: readonly Outcome[]): UndecidedRule[] {
   const rules = new Map<string, UndecidedRule>();

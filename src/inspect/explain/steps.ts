@@ -18,7 +18,7 @@ import {
   PORT_PROTOCOLS,
   SOURCE_RANGE_LISTS,
 } from "../../ruleset/sets.ts";
-import type { Effect, Outcome, Step } from "../../trace/outcome.ts";
+import type { Effect, Outcome, RulePlace, Step } from "../../trace/outcome.ts";
 import { roundedSum } from "../connection-result.ts";
 import type { ExplainedStep } from "./explanation.ts";
 import { isOtherTable, originalRuleText } from "./other-tables.ts";
@@ -110,7 +110,7 @@ function foundText(effect: Effect, table: Table | undefined): string[] {
 export type RuleStep = Extract<Step, { readonly kind: "rule" }>;
 
 /** A rule as `nft list` prints it. Only rules of nft-proxy's own tables have no text yet. */
-export function stepRuleText({ text, rule }: RuleStep): string {
+export function stepRuleText({ text, rule }: Pick<RulePlace, "text" | "rule">): string {
   return text ?? ruleText(rule as Rule);
 }
 

@@ -4,8 +4,8 @@ import { familyOf } from "../../model/ip.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
 import { causeOfChain } from "../../ruleset/refusal-causes.ts";
 import { ORIGIN_NAMES } from "../../ruleset/service-view.ts";
-import type { Outcome, Summary } from "../../trace/outcome.ts";
-import { type OwnResult, resultOf } from "../connection-result.ts";
+import type { Outcome, RulePlace, Summary } from "../../trace/outcome.ts";
+import { type Result, resultOf } from "../connection-result.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, ExplainedEndpoint, Verdict } from "./explanation.ts";
 import { featureReason } from "./feature-reason.ts";
@@ -40,8 +40,9 @@ export function verdictOf(evidence: Evidence, input: ExplainInput): Verdict {
   return dependsOnClient(result, evidence) ? sourceRangesVerdict(reason, evidence) : { result, ...reason };
 }
 
-function reasonOf(result: OwnResult, evidence: Evidence, input: ExplainInput): Reason {
+function reasonOf(result: Result, evidence: Evidence, input: ExplainInput): Reason {
   const { connection, match, endpoints } = evidence;
+  if (result === "not-understood") return notUnderstoodReason(evidence);
   if (!input.objectsKnown && result !== "served" && result !== "varies")
     return unknownReason(result, evidence);
   switch (result) {
@@ -95,6 +96,13 @@ function decidingRule(outcomes: readonly Outcome[]): RuleStep | undefined {
   return last?.kind === "rule" ? last : undefined;
 }
 
+/** The reason for a rule of nft-proxy's table that is not understood: nft-proxy makes none of these. */
+function notUnderstoodReason({ outcomes }: Evidence): Reason {
+  const [rule] = outcomes.flatMap((outcome) => (outcome.kind === "not-understood" ? outcome.rules : []));
+  if (rule === undefined) throw new Error("all rules are understood");
+  return { ...foreignRuleReason(rule), cause: "not-understood" };
+}
+
 /** Whether the desired state has a rule anywhere in its chain. */
 function isDesired(step: RuleStep, { to }: Connection, { state }: ExplainInput): boolean {
   const rules = state.ruleset[familyOf(to)]?.chains.get(step.chain)?.rules ?? [];
@@ -102,7 +110,7 @@ function isDesired(step: RuleStep, { to }: Connection, { state }: ExplainInput):
 }
 
 /** The reason for a rule that other software added to nft-proxy's table. */
-function foreignRuleReason(step: RuleStep): Reason {
+function foreignRuleReason(step: RulePlace): Reason {
   return {
     cause: "rules",
     message: `the chain ${step.chain} of nft-proxy's table has a rule that nft-proxy does not make: ${stepRuleText(step)}`,

@@ -26,9 +26,9 @@ const MOST_RETURNS = 32;
 export function behaviourOf(tables: PreparedTables, host: Host, packet: Packet): Behaviour {
   const outcomes = evaluatePrepared(tables, host, packet);
   const summary = summarize(outcomes);
-  const { destinations, refused, dropped, notUnderstood, sticky } = summary;
+  const { destinations, refused, dropped, sticky } = summary;
   return {
-    result: notUnderstood > 0 ? "not-understood" : resultOf(summary),
+    result: resultOf(summary),
     destinations: destinations.map((one) => ({ ...one, probability: roundedSum(one.probability) })),
     refused: roundedSum(refused),
     dropped: roundedSum(dropped),

@@ -1,4 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Clock } from "../../base/clock.ts";
+import { cached } from "../../kernel/logged-reading.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import type { ExplainInput } from "../explain/explain-input.ts";
 import { loadExplainInput } from "../load/load-explain-input.ts";
@@ -26,7 +28,7 @@ export interface ExplainedRefusals {
   readonly isWatched: boolean;
 }
 
-/** Explains refusals by the objects of now. */
+/** Explains refusals by some objects. */
 export function explainSeen(
   { entries, isWatched }: SeenRefusals,
   input: ExplainInput,
@@ -36,20 +38,29 @@ export function explainSeen(
   return { destinations: explainRefusals(entries, input, filter, now), now, isWatched };
 }
 
+/** Minimum time between two loadings of the objects, milliseconds: 10,000 Services take a second. */
+const OBJECTS_MAX_AGE = 10_000;
+
 /**
- * Returns a function for the current objects: those of the daemon, or those of the start if there is no
- * daemon or it has ended.
+ * Returns a function for the objects of the last seconds: those of the daemon, or those of the start if there
+ * is no daemon or it has ended. Calls in quick succession get the same ones.
+ * @param first those of now
  */
-export function latestInput(first: ExplainInput, request: LoadRequest): () => Promise<ExplainInput> {
+export function latestInput(
+  first: ExplainInput,
+  request: LoadRequest,
+  clock: Pick<Clock, "monotonic"> = systemClock,
+): () => Promise<ExplainInput> {
   if (request.daemon === undefined || request.paths.length > 0) return async () => first;
   let latest = first;
-  return async () => {
+  const load = async () => {
     latest = await loadExplainInput(request, "desired").then(
       ({ input }) => input,
       () => latest,
     );
     return latest;
   };
+  return cached(load, OBJECTS_MAX_AGE, clock, first);
 }
 
 /**

@@ -1,4 +1,9 @@
-import type { CommandHost, CommandSubject, ExplainedRefusal } from "../../../src/features/seam/command.ts";
+import type {
+  CommandHost,
+  CommandObjects,
+  CommandSubject,
+  ExplainedRefusal,
+} from "../../../src/features/seam/command.ts";
 import { cacheOf, endpoint, named, port, renderAll, service, slice } from "../../support/build.ts";
 import { FakeFlowListener } from "../../support/fake-flow-listener.ts";
 import { FakeFlowTable } from "../../support/fake-flow-table.ts";
@@ -64,6 +69,7 @@ export function commandHost(options: HostOptions = {}) {
     interrupt = resolve;
   });
   let loads = 0;
+  let objects = objectsOf();
   const host: CommandHost = {
     clock,
     files: new FakeHostFiles(files),
@@ -75,11 +81,7 @@ export function commandHost(options: HostOptions = {}) {
     subject,
     objects: async () => {
       loads += 1;
-      return {
-        cache: cacheOf(OBJECTS),
-        state: renderAll(OBJECTS).state,
-        localAddresses: new Set(["192.0.2.2"]),
-      };
+      return objects;
     },
     refusals: async function* (stop) {
       yield* refusals;
@@ -87,5 +89,17 @@ export function commandHost(options: HostOptions = {}) {
     },
     interrupted: () => interrupted,
   };
-  return { host, clock, listener, table, interrupt, loads: () => loads };
+  /** From now on, the objects are newer ones. */
+  const renew = () => {
+    objects = objectsOf();
+  };
+  return { host, clock, listener, table, interrupt, renew, loads: () => loads };
+}
+
+function objectsOf(): CommandObjects {
+  return {
+    cache: cacheOf(OBJECTS),
+    state: renderAll(OBJECTS).state,
+    localAddresses: new Set(["192.0.2.2"]),
+  };
 }

@@ -151,8 +151,8 @@ describe("observe --follow", () => {
     expect(await events({ isMeant: ({ service: { name } }) => name === "shop/jobs" })).toBe(0);
   });
 
-  test("reads the objects again after a connection that they do not explain, at intervals", async () => {
-    const { host, listener, clock, loads } = commandHost({ flags: follow });
+  test("asks for newer objects after a connection that they do not explain, at intervals, until there are some", async () => {
+    const { host, listener, clock, loads, renew } = commandHost({ flags: follow });
     await command.run(host);
     const loadsAfter = async (milliseconds: number) => {
       clock.advance(milliseconds);
@@ -164,7 +164,30 @@ describe("observe --follow", () => {
     listener.report("created", MASQUERADED);
     expect(await loadsAfter(9999)).toBe(1);
     expect(await loadsAfter(1)).toBe(2);
-    expect(await loadsAfter(10_000)).toBe(2);
+    renew();
+    expect(await loadsAfter(10_000)).toBe(3);
+    expect(await loadsAfter(10_000)).toBe(3);
+  });
+
+  test.each(["text", "json"])("says in its summary why figures could not be read (%s)", async (format) => {
+    const { host, clock, listener, table, interrupt } = commandHost({ flags: follow, format });
+    const { lines } = await command.run(host);
+    table.error = new Error("the kernel's conntrack table: error 1");
+    listener.report("changed", flow({ state: "time_wait" }));
+    interrupt();
+    await new Promise((resolve) => setImmediate(resolve));
+    clock.advance(20);
+    const all: string[] = [];
+    for await (const line of lines) all.push(line);
+    if (format === "text")
+      expect(all).toContain(
+        "  1 connection ended without figures; reading them failed: the kernel's conntrack table: error 1",
+      );
+    else {
+      const summary = JSON.parse(all.at(-1) ?? "");
+      expect(summary).toMatchObject({ withoutFigures: 1, figuresFailure: table.error.message });
+      expect(schemaErrors("observe", summary)).toEqual([]);
+    }
   });
 
   test("fails without a note of what it follows if it cannot listen", async () => {

@@ -24,11 +24,13 @@ function observing(options: { readonly hasFigures?: boolean } = {}) {
   const { hasFigures = true } = options;
   const table = new FakeFlowTable();
   const taken: Observation[] = [];
+  const failures: string[] = [];
   const attribution = new ConnectionAttribution(renderAll(OBJECTS).state, cacheOf(OBJECTS), new Set());
   const clock = new ManualClock(NOW);
   const observer = new ConnectionObserver({
     clock,
     table,
+    failures: { add: (reason) => failures.push(reason), end: () => failures.push("none") },
     attribution: () => attribution,
     isWanted: () => true,
     hasFigures: () => hasFigures,
@@ -39,7 +41,7 @@ function observing(options: { readonly hasFigures?: boolean } = {}) {
     clock.advance(20);
     await observer.finished();
   };
-  return { observer, table, taken, told, finish };
+  return { observer, table, taken, told, failures, finish };
 }
 
 type Row = readonly [
@@ -156,12 +158,16 @@ describe("an observer", () => {
     expect([table.readings, observer.withoutFigures]).toEqual([[], 0]);
   });
 
-  test("tells ends without figures if they cannot be read", async () => {
-    const { observer, finish, table, told } = observing();
+  test("tells ends without figures if they cannot be read, with the reason", async () => {
+    const { observer, finish, table, told, failures } = observing();
     table.error = new Error("EPERM");
     observer.see("changed", flow({ state: "close" }));
     await finish();
     expect([told(), observer.withoutFigures]).toEqual([["reset"], 1]);
+    table.error = undefined;
+    observer.see("changed", flow({ id: 2, state: "close" }));
+    await finish();
+    expect(failures).toEqual(["EPERM", "none"]);
   });
 
   test("lets a bounded number of ends wait for figures, and tells all others without", async () => {

@@ -107,6 +107,20 @@ describe("the metrics of observed connections", () => {
     expect(await values()).toEqual(['notifications"} 5', 'figures"} 1']);
   });
 
+  test("lack the figures that cannot be read, whose reason is logged once", async () => {
+    const { listener, table, clock, logger } = await observing();
+    table.error = new Error("the kernel's conntrack table: error 1");
+    for (const id of [1, 2]) {
+      listener.report("changed", flow({ id, state: "time_wait" }));
+      clock.advance(20);
+      await settled();
+    }
+    expect(logger.lines.slice(1).map(({ level, fields }) => [level, fields.error])).toEqual([
+      ["warn", "the kernel's conntrack table: error 1"],
+      ["debug", "the kernel's conntrack table: error 1"],
+    ]);
+  });
+
   test("count once what is read while listening ends", async () => {
     const { series, listener } = await observing();
     const lost = async () => (await series("nft_proxy_observed_lost_total"))[0]?.split(" ")[1];

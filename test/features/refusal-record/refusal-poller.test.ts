@@ -167,7 +167,7 @@ describe("RefusalPoller", () => {
     expect(told).toHaveLength(2);
   });
 
-  test("distinguishes 1,000 Services and reasons, and counts the packets of all", async () => {
+  test("distinguishes 1,000 Services, and counts the packets of the rest with those of none", async () => {
     const many = renderAll({
       services: Array.from({ length: 1100 }, (_, i) => {
         return service({ name: `shop/s${i}`, clusterIPs: [`10.96.${i >> 8}.${i & 255}`] });
@@ -179,6 +179,12 @@ describe("RefusalPoller", () => {
     entries = Array.from({ length: 1100 }, (_, i) => entry(`10.96.${i >> 8}.${i & 255}`));
     await watch.poll();
     expect([Object.keys(counts()).length, counts()[" no-endpoints"]]).toEqual([1001, 100]);
+    entries = ["10.97.0.1", "10.96.0.1", "10.96.4.75"].map((address) => entry(address, 81));
+    await watch.poll();
+    expect([watch.metrics.nft_proxy_refused_packets_total.samples().length, counts()]).toMatchObject([
+      1003,
+      { " no-service": 1, " unserved-port": 2 },
+    ]);
   });
 
   test("takes little time for many clients that many source ranges do not allow", async () => {

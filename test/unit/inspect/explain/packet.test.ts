@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { explain } from "../../../../src/inspect/explain/explain.ts";
 import { type ExplainInput, hostOf } from "../../../../src/inspect/explain/explain-input.ts";
 import { connectionOf, packetOf, type Question } from "../../../../src/inspect/explain/packet.ts";
+import type { Rule } from "../../../../src/nft/ast/json.ts";
 import { anyTables } from "../../../../src/nft/canonical/any-tables.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import {
@@ -127,6 +128,48 @@ describe("if pods are recognised by interface, a packet of", () => {
   ])("%s (%s) comes in by it, by another or by none that is known", (_, fromAddress, of, iifname) => {
     const connection = connectionOf({ to: "10.96.0.10", port: 80, protocol: "tcp", fromAddress }, of);
     expect(packetOf(connection, of).from.iifname).toBe(iifname);
+  });
+});
+
+describe("a rule in nft-proxy's table that nft-proxy does not understand", () => {
+  const foreign = [
+    { match: { op: "==", left: { payload: { protocol: "ip", field: "ttl" } }, right: 1 } },
+    { drop: null },
+  ];
+
+  /** Explains a connection whose kernel has the rule in the chain of each of two endpoints, or in one's. */
+  function explainedWith(objectsKnown: boolean) {
+    const { state, ...others } = input();
+    const { ip: own, ...families } = state.ruleset;
+    if (own === undefined) throw new Error("no IPv4 table");
+    const balancing = own.chains.get("balance-2");
+    if (balancing === undefined) throw new Error("no chain for two endpoints");
+    const chains = new Map(own.chains);
+    chains.set("balance-2", { ...balancing, rules: [foreign as unknown as Rule, ...balancing.rules] });
+    const live = {
+      ruleset: { ...families, ip: { ...own, chains } },
+      affinityEntries: [],
+      otherTables: { tables: [], older: { ip: 0, ip6: 0 } },
+      interfaceTo: () => "eth0",
+    };
+    const followed = { ...others, state, objectsKnown, live };
+    const question = { to: "10.96.0.10", port: 80, protocol: "tcp", source: "pod" } as const;
+    return explain(connectionOf(question, followed), followed);
+  }
+
+  test("makes the outcome not understood, not refused, and no endpoint unreachable", () => {
+    const { verdict, endpoints } = explainedWith(true);
+    expect(verdict).toMatchObject({ result: "not-understood", cause: "not-programmed" });
+    expect(endpoints.map(({ excluded }) => excluded?.reason)).toEqual(["not-understood", "not-understood"]);
+  });
+
+  test("is named as the cause where the objects are not known", () => {
+    expect(explainedWith(false).verdict).toMatchObject({
+      result: "not-understood",
+      cause: "not-understood",
+      message:
+        "the chain balance-2 of nft-proxy's table has a rule that nft-proxy does not make: ip ttl 1 drop",
+    });
   });
 });
 

@@ -298,6 +298,17 @@ test.each<[string, Omit<Pod, "node">, string]>([
     "unreachable: another service proxy, such as kube-proxy, answers its health checks",
   ],
   [
+    "where a pod removes the rules is unreachable, with the state of its pod, although kube-proxy answers",
+    {
+      livez: {
+        status: 200,
+        body: JSON.stringify({ currentTime: ago(0), lastUpdated: ago(0), healthy: true }),
+      },
+      status: status("Pending"),
+    },
+    "unreachable: its pod is Pending; another service proxy, such as kube-proxy, answers its health checks",
+  ],
+  [
     "with times that are none is unreachable",
     { livez: { status: 200, body: JSON.stringify({ currentTime: "now", lastVerified: "now" }) } },
     "unreachable: another service proxy, such as kube-proxy, answers its health checks",

@@ -1,9 +1,14 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import type { ExplainInput } from "../../../../src/inspect/explain/explain-input.ts";
+import { loadExplainInput } from "../../../../src/inspect/load/load-explain-input.ts";
+import type { LoadRequest } from "../../../../src/inspect/load/load-request.ts";
 import type { SeenRefusals } from "../../../../src/inspect/refusals/refused-destinations.ts";
-import { watchRefusals } from "../../../../src/inspect/refusals/watch-refusals.ts";
+import { latestInput, watchRefusals } from "../../../../src/inspect/refusals/watch-refusals.ts";
+import { ManualClock } from "../../../support/manual-clock.ts";
 
+vi.mock("../../../../src/inspect/load/load-explain-input.ts", () => ({ loadExplainInput: vi.fn() }));
 vi.mock("node:timers/promises", () => ({
   setTimeout: () => new Promise((resolve) => setImmediate(resolve)),
 }));
@@ -31,4 +36,55 @@ test("keeps no earlier reading, however long it watches", async () => {
   const explained = async () => ({ destinations: [], now: 0, isWatched: true });
   for await (const _ of watchRefusals({ entries: [], isWatched: true }, read, explained, stopped));
   expect(kept).toBe(0);
+});
+
+describe("the objects that explain refusals", () => {
+  const load = vi.mocked(loadExplainInput);
+  beforeEach(() => {
+    load.mockReset();
+  });
+
+  /** Objects of a daemon; each loading takes some time. */
+  function watching(took = 0, request = { daemon: {}, paths: [] as string[] }) {
+    const clock = new ManualClock();
+    const first = {} as ExplainInput;
+    load.mockImplementation(async () => {
+      clock.advance(took);
+      return { input: {} } as Awaited<ReturnType<typeof loadExplainInput>>;
+    });
+    return { clock, first, latest: latestInput(first, request as unknown as LoadRequest, clock) };
+  }
+
+  test("are those of the start for 10 s, and are then loaded once for all refusals", async () => {
+    const { clock, first, latest } = watching();
+    clock.advance(9999);
+    for (const _ of "123") expect(await latest()).toBe(first);
+    expect(load).not.toHaveBeenCalled();
+    clock.advance(1);
+    const [second, third] = await Promise.all([latest(), latest()]);
+    expect(second).not.toBe(first);
+    expect([third, await latest()]).toEqual([second, second]);
+    expect(load).toHaveBeenCalledOnce();
+  });
+
+  test("are loaded for at most a twentieth of the time", async () => {
+    const { clock, latest } = watching(1000);
+    clock.advance(10_000);
+    const loaded = await latest();
+    clock.advance(19_999);
+    expect(await latest()).toBe(loaded);
+    clock.advance(1);
+    expect(await latest()).not.toBe(loaded);
+  });
+
+  test("stay if the daemon has ended, and without a daemon", async () => {
+    const { clock, first, latest } = watching();
+    const alone = watching(0, { daemon: {}, paths: ["objects.yaml"] });
+    load.mockRejectedValue(new Error("ECONNREFUSED"));
+    for (const _ of "12") {
+      for (const each of [clock, alone.clock]) each.advance(10_000);
+      expect(await latest()).toBe(first);
+      expect(await alone.latest()).toBe(alone.first);
+    }
+  });
 });

@@ -15,15 +15,16 @@ export class ValuesByName<Name extends string, Value> implements Iterable<[Name,
     return this.#values.size;
   }
 
-  /** What the names without values of their own share; undefined if there are none. */
+  /** What the names without values of their own share; undefined if there have been none. */
   get rest(): Value | undefined {
     return this.#rest;
   }
 
-  of(name: Name): Value {
-    const known = this.#values.get(name);
+  /** @param name undefined for what has none */
+  of(name: Name | undefined): Value {
+    const known = name === undefined ? this.#rest : this.#values.get(name);
     if (known !== undefined) return known;
-    if (this.#values.size >= this.#most) {
+    if (name === undefined || this.#values.size >= this.#most) {
       this.#rest ??= this.#make();
       return this.#rest;
     }
