@@ -48,10 +48,11 @@ export function applyPlan(
     staleChains,
     chunkSize,
   );
-  const { begin, main, end } = mapHandover(others);
+  const { leftover, begin, main, end } = mapHandover(others);
   const steps: Step[] = [
     ...creation(missing, chunkSize),
     ...first,
+    { name: "leftover second maps", deltas: leftover },
     { name: "second maps", deltas: begin },
     ...changes(main, chunkSize, kinds),
     { name: "removed second maps", deltas: end },

@@ -44,19 +44,28 @@ function undone(change: ObjectChange): ObjectChange {
  * already use the new rules, but the elements of a deleted map are inactive (nft_map_deactivate), and new
  * intervals become visible only at the end (nft_set_commit_update). 6.18: 9 % of such transactions refused
  * one of 20,000 new flows a second.
- * @returns no `begin` and `end` if nothing is replaced, or if the chains that look into the map change as
- * well
+ * @returns only `main` if nothing is replaced, or if the chains that look into the map change as well.
+ * `leftover` deletes second maps of a sync that failed: their intervals could conflict with the new ones.
  */
 export function mapHandover(deltas: readonly TableDelta[]): {
+  readonly leftover: readonly TableDelta[];
   readonly begin: readonly TableDelta[];
   readonly main: readonly TableDelta[];
   readonly end: readonly TableDelta[];
 } {
   const parts = deltas.flatMap((delta) => {
     const maps = delta.elements.filter((elements) => isReplaced(elements, delta));
-    return maps.length === 0 ? [] : [{ delta, maps, ...lookingTwice(maps) }];
+    if (maps.length === 0) return [];
+    const names = new Set(maps.map(({ spec }) => secondMap(spec).name));
+    const isLeft = ({ kind, name, after }: ObjectChange) =>
+      kind === "set" && after === undefined && names.has(name);
+    return [{ delta, maps, isLeft, ...lookingTwice(maps) }];
   });
   return {
+    leftover: parts.map(({ delta, isLeft }) => ({
+      ...onlyElements(delta, []),
+      objects: delta.objects.filter(isLeft),
+    })),
     begin: parts.map(({ delta, maps, objects }) => ({
       ...onlyElements(
         delta,
@@ -70,7 +79,9 @@ export function mapHandover(deltas: readonly TableDelta[]): {
     })),
     main: deltas.map((delta) => {
       const part = parts.find((one) => one.delta === delta);
-      return part === undefined ? delta : { ...delta, elements: delta.elements.map(withUsers(part.twice)) };
+      if (part === undefined) return delta;
+      const objects = delta.objects.filter((change) => !part.isLeft(change));
+      return { ...delta, objects, elements: delta.elements.map(withUsers(part.twice)) };
     }),
     end: parts.map(({ delta, objects }) => ({ ...onlyElements(delta, []), objects: objects.map(undone) })),
   };

@@ -12,6 +12,7 @@ export const STEP_NAMES = [
   "new sets and chains",
   "elements of new sets",
   "changed chains",
+  "leftover second maps",
   "second maps",
   "everything at once",
   "declarations",

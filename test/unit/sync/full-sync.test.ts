@@ -152,7 +152,10 @@ test("packets look into a second map while port ranges are replaced, and only th
   expect(diffRuleset(fake.kernel.ruleset, desired)).toEqual([]);
 });
 
-test("the next full sync deletes a second map that was left behind", async () => {
+test.each([
+  ["", false],
+  [", also if it needs another one and changes the chains that look into it first", true],
+])("the next full sync deletes a second map that was left behind%s", async (_, resetVanished) => {
   const fake = new FakeNft();
   fake.kernel.apply(rebuildTransaction(renderAll(ranged(150)).state.ruleset));
   fake.refuses = '{"delete":{"map"';
@@ -160,8 +163,11 @@ test("the next full sync deletes a second map that was left behind", async () =>
   await expect(fullSync(fake.nft, fake.tables, desired)).rejects.toThrow("nft refused the transaction");
   expect(fake.kernel.ruleset.ip?.sets.has("range-lists-handover")).toBe(true);
   fake.refuses = undefined;
-  await fullSync(fake.nft, fake.tables, desired);
-  expect(diffRuleset(fake.kernel.ruleset, desired)).toEqual([]);
+  const next = resetVanished
+    ? renderAll(ranged(2), testNodeContext({ resetVanished })).state.ruleset
+    : desired;
+  await fullSync(fake.nft, fake.tables, next);
+  expect(diffRuleset(fake.kernel.ruleset, next)).toEqual([]);
 });
 
 test("a full sync changes the rules of chains and many elements in one transaction, after new chains", async () => {
