@@ -13,6 +13,7 @@ import { Renderer } from "../../src/ruleset/renderer.ts";
 import { isEcho } from "../../src/trace/packet.ts";
 import { anyContexts, anyObjects, packetsFor } from "../support/arbitraries.ts";
 import { cacheOf } from "../support/build.ts";
+import { runs } from "../support/property-runs.ts";
 
 const schema = JSON.parse(
   readFileSync(new URL("../../schemas/explain.schema.json", import.meta.url), "utf8"),
@@ -84,7 +85,7 @@ test("explain names a cause for every connection to a random cluster, and shares
       for (const line of explanationText(explanation, { ...PLAIN, columns: 80 }).split("\n"))
         expect(line.length).toBeLessThanOrEqual(80);
     }),
-    { numRuns: 300 },
+    { numRuns: runs(300) },
   );
 });
 
@@ -94,6 +95,6 @@ test("explain from the kernel's rules equals explain from the objects when the k
       const live = explain(connection, follow(input));
       expect(live).toEqual({ ...explain(connection, input), rules: "live", differences: [] });
     }),
-    { numRuns: 100 },
+    { numRuns: runs(100) },
   );
 });

@@ -7,6 +7,7 @@ import { stringify } from "yaml";
 import { AppError } from "../../src/base/errors.ts";
 import type { FilesResult } from "../../src/kube/files/object-gatherer.ts";
 import { readFiles } from "../../src/kube/files/read-files.ts";
+import { runs } from "../support/property-runs.ts";
 
 /** Some of these read files hundreds of times; milliseconds, for a busy machine. */
 const SLOW = 60_000;
@@ -69,7 +70,7 @@ test(
         expect(contents(result)).toEqual(expected);
         expect(result.diagnostics.filter(({ severity }) => severity === "error")).toEqual([]);
       }),
-      { numRuns: 10 },
+      { numRuns: runs(10) },
     );
   },
   SLOW,
@@ -118,7 +119,7 @@ test(
           evidence: { line: expect.stringMatching(/^[1-9]\d*$/) },
         });
       }),
-      { numRuns: 200 },
+      { numRuns: runs(200) },
     );
   },
   SLOW,
@@ -136,7 +137,7 @@ test(
         // The last name may itself be cut.
         expect(names(whole)).toEqual(expect.arrayContaining(names(result).slice(0, -1)));
       }),
-      { numRuns: 100 },
+      { numRuns: runs(100) },
     );
   },
   SLOW,
@@ -182,7 +183,7 @@ test.each([
         );
         await survives(name, broken);
       }),
-      { numRuns: 200 },
+      { numRuns: runs(200) },
     );
   },
   SLOW,
@@ -195,7 +196,7 @@ test(
       fc.asyncProperty(fc.uint8Array({ maxLength: 200 }), fc.boolean(), async (bytes, isYaml) => {
         await survives(isYaml ? "bytes.yaml" : "bytes.json", bytes);
       }),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   },
   SLOW,

@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { joinIntervals, parseInterval } from "../../src/base/address-interval.ts";
 import type { Family } from "../../src/base/family.ts";
 import { canonicalAddress, canonicalCidr, cidrContains, compareAddresses } from "../../src/model/ip.ts";
+import { runs } from "../support/property-runs.ts";
 
 /** The number of an address, worked out with nothing of what is under test. */
 function numberOf(address: string): bigint {
@@ -42,7 +43,7 @@ test("canonicalAddress refuses every text that the runtime's own parser refuses"
     fc.property(fc.oneof(nearly, fc.string(), ipv4, ipv6), (text) => {
       if (canonicalAddress(text) !== undefined) expect(isIP(text)).not.toBe(0);
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000) },
   );
 });
 

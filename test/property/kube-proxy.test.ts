@@ -9,6 +9,7 @@ import { nodePortKey } from "../../src/ruleset/keys.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
 import { DRAINING, GONE, type Objects, renderAll, STARTING } from "../support/build.ts";
 import { kubeProxyTable } from "../support/kube-proxy-tables.ts";
+import { runs } from "../support/property-runs.ts";
 
 const host = { localAddresses: new Set(["192.0.2.2", "198.51.100.2", "fd00:c0::2"]) };
 
@@ -77,6 +78,6 @@ test("random connections have the same outcomes by our rules as by kube-proxy's 
       const sure = differences.filter(({ frontend: { key } }) => !unsure.has(key));
       expect(sure).toEqual([]);
     }),
-    { numRuns: 150 },
+    { numRuns: runs(150) },
   );
 });

@@ -6,6 +6,7 @@ import { evaluate } from "../../src/trace/evaluate.ts";
 import { familyOfPacket, type Host, type Packet } from "../../src/trace/packet.ts";
 import { anyContexts, anyObjects, packetsFor } from "../support/arbitraries.ts";
 import { renderAll } from "../support/build.ts";
+import { runs } from "../support/property-runs.ts";
 import { type Meaning, meaningOf } from "../support/service-meaning.ts";
 
 const NODE: Host = { localAddresses: new Set(["192.0.2.2", "fd00:c0::2"]) };
@@ -57,6 +58,6 @@ test("the rules treat every random packet as the fields of its Service say", () 
         else expect(meaning, JSON.stringify(packet)).toEqual(expect.arrayContaining([...treated]));
       }
     }),
-    { numRuns: 300 },
+    { numRuns: runs(300) },
   );
 });

@@ -15,6 +15,7 @@ import type { ElementSet } from "../../src/nft/ast/ruleset.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
 import { renderAll } from "../support/build.ts";
 import { encodedElement, encodedSet } from "../support/encoded-elements.ts";
+import { runs } from "../support/property-runs.ts";
 
 const endianness = fc.constantFrom<Endianness>("LE", "BE");
 
@@ -105,7 +106,7 @@ describe("messages of the kernel", () => {
         const bytes = Buffer.concat(parts);
         expect(readInPieces(order, bytes, pieces)).toEqual(new MessageReader(order).read(bytes));
       }),
-      { numRuns: 2000 },
+      { numRuns: runs(2000) },
     );
   });
 
@@ -180,7 +181,7 @@ describe("elements as the kernel has them", () => {
           }
         }
       }),
-      { numRuns: 30 },
+      { numRuns: runs(30) },
     );
   });
 

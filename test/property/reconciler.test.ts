@@ -10,6 +10,7 @@ import { Reconciler } from "../../src/sync/reconciler.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
 import { cacheOf, type Objects, renderAll, testNodeContext, withoutStaleRanges } from "../support/build.ts";
 import { FakeNft } from "../support/fake-nft.ts";
+import { runs } from "../support/property-runs.ts";
 import { textWithoutPlacement } from "../support/ruleset-text.ts";
 
 type AllObjects = Required<Objects>;
@@ -262,7 +263,7 @@ test("after any faults of nft and changes by others, the tables are those of a f
         );
       },
     ),
-    { numRuns: 40 },
+    { numRuns: runs(40) },
   );
 });
 
@@ -289,6 +290,6 @@ test("changes that are sent in portions end with the tables of a fresh start", a
         );
       },
     ),
-    { numRuns: 40 },
+    { numRuns: runs(40) },
   );
 });

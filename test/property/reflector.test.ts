@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { Follower, tinyService } from "../support/follower.ts";
+import { runs } from "../support/property-runs.ts";
 import type { InjectedFault, Verb } from "../support/stub-api/faults.ts";
 import { keyOf } from "../support/stub-api/selectors.ts";
 import { StubApi } from "../support/stub-api/stub-api.ts";
@@ -115,6 +116,6 @@ test("after any faults of the API server the consumer has its objects, and got n
         await api.close();
       }
     }),
-    { numRuns: 100 },
+    { numRuns: runs(100) },
   );
 }, 120_000);
