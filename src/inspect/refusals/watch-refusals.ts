@@ -50,21 +50,23 @@ export function latestInput(
   first: ExplainInput,
   request: LoadRequest,
   clock: Pick<Clock, "monotonic"> = systemClock,
+  load: () => Promise<{ readonly input: ExplainInput }> = () => loadExplainInput(request, "desired"),
 ): () => Promise<ExplainInput> {
   if (request.daemon === undefined || request.paths.length > 0) return async () => first;
   let latest = first;
-  const load = async () => {
-    latest = await loadExplainInput(request, "desired").then(
+  const loadLatest = async () => {
+    latest = await load().then(
       ({ input }) => input,
       () => latest,
     );
     return latest;
   };
-  return cached(load, OBJECTS_MAX_AGE, clock, first);
+  return cached(loadLatest, OBJECTS_MAX_AGE, clock, first);
 }
 
 /**
  * Yields the first refusals, then the new ones of each reading, if there are any, until `stop` resolves.
+ * @param wait waits for some milliseconds
  * @throws AppError as `read` does
  */
 export async function* watchRefusals(
@@ -72,6 +74,7 @@ export async function* watchRefusals(
   read: () => Promise<SeenRefusals>,
   explained: (seen: SeenRefusals) => Promise<ExplainedRefusals>,
   stop: Promise<unknown>,
+  wait: (milliseconds: number) => Promise<unknown> = sleep,
 ): AsyncGenerator<ExplainedRefusals, void, undefined> {
   let isStopped = false;
   const stopped = stop.then(() => {
@@ -81,7 +84,7 @@ export async function* watchRefusals(
   yield await explained(first);
   let pause = WATCH_MS;
   for (let before = first; !isStopped; ) {
-    await Promise.race([sleep(pause), stopped]);
+    await Promise.race([wait(pause), stopped]);
     const startedAt = systemClock.monotonic();
     const reading: { seen?: SeenRefusals } = {};
     const readOnce = async () => {

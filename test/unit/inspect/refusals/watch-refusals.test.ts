@@ -1,17 +1,12 @@
+import { setImmediate } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { beforeEach, describe, expect, test, vi } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import type { ExplainInput } from "../../../../src/inspect/explain/explain-input.ts";
-import { loadExplainInput } from "../../../../src/inspect/load/load-explain-input.ts";
 import type { LoadRequest } from "../../../../src/inspect/load/load-request.ts";
 import type { SeenRefusals } from "../../../../src/inspect/refusals/refused-destinations.ts";
 import { latestInput, watchRefusals } from "../../../../src/inspect/refusals/watch-refusals.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
-
-vi.mock("../../../../src/inspect/load/load-explain-input.ts", () => ({ loadExplainInput: vi.fn() }));
-vi.mock("node:timers/promises", () => ({
-  setTimeout: () => new Promise((resolve) => setImmediate(resolve)),
-}));
 
 test("keeps no earlier reading, however long it watches", async () => {
   setFlagsFromString("--expose-gc");
@@ -34,29 +29,25 @@ test("keeps no earlier reading, however long it watches", async () => {
     return seen;
   };
   const explained = async () => ({ destinations: [], now: 0, isWatched: true });
-  for await (const _ of watchRefusals({ entries: [], isWatched: true }, read, explained, stopped));
+  const first = { entries: [], isWatched: true };
+  for await (const _ of watchRefusals(first, read, explained, stopped, () => setImmediate()));
   expect(kept).toBe(0);
 });
 
 describe("the objects that explain refusals", () => {
-  const load = vi.mocked(loadExplainInput);
-  beforeEach(() => {
-    load.mockReset();
-  });
-
   /** Objects of a daemon; each loading takes some time. */
   function watching(took = 0, request = { daemon: {}, paths: [] as string[] }) {
     const clock = new ManualClock();
     const first = {} as ExplainInput;
-    load.mockImplementation(async () => {
+    const load = vi.fn(async () => {
       clock.advance(took);
-      return { input: {} } as Awaited<ReturnType<typeof loadExplainInput>>;
+      return { input: {} as ExplainInput };
     });
-    return { clock, first, latest: latestInput(first, request as unknown as LoadRequest, clock) };
+    return { clock, first, load, latest: latestInput(first, request as unknown as LoadRequest, clock, load) };
   }
 
   test("are those of the start for 10 s, and are then loaded once for all refusals", async () => {
-    const { clock, first, latest } = watching();
+    const { clock, first, load, latest } = watching();
     clock.advance(9999);
     for (const _ of "123") expect(await latest()).toBe(first);
     expect(load).not.toHaveBeenCalled();
@@ -78,7 +69,7 @@ describe("the objects that explain refusals", () => {
   });
 
   test("stay if the daemon has ended, and without a daemon", async () => {
-    const { clock, first, latest } = watching();
+    const { clock, first, load, latest } = watching();
     const alone = watching(0, { daemon: {}, paths: ["objects.yaml"] });
     load.mockRejectedValue(new Error("ECONNREFUSED"));
     for (const _ of "12") {
