@@ -50,7 +50,7 @@ export interface CommandHost {
   readonly subject: CommandSubject;
   /**
    * The objects of the last seconds, and their rules: the same until it is time to load them again, at most
-   * every 10 s and for at most a twentieth of the time. Without a daemon, they are those of the start.
+   * every 2 s and for at most a twentieth of the time. Without a daemon, they are those of the start.
    */
   readonly objects: () => Promise<CommandObjects>;
   /**

@@ -14,8 +14,8 @@ import {
 } from "./refused-destinations.ts";
 
 /**
- * Minimum time between two readings of the kernel's set, milliseconds, and its minimum ratio to the duration
- * of a reading.
+ * Minimum time between two readings of the kernel's set, or of the objects, milliseconds. For the set, also
+ * the minimum ratio of this time to that of a reading.
  */
 const WATCH_MS = 2000;
 const WATCH_PAUSE_RATIO = 10;
@@ -38,12 +38,10 @@ export function explainSeen(
   return { destinations: explainRefusals(entries, input, filter, now), now, isWatched };
 }
 
-/** Minimum time between two loadings of the objects, milliseconds: 10,000 Services take a second. */
-const OBJECTS_MAX_AGE = 10_000;
-
 /**
- * Returns a function for the objects of the last seconds: those of the daemon, or those of the start if there
- * is no daemon or it has ended. Calls in quick succession get the same ones.
+ * Returns a function for the present objects: those of the daemon, or those of the start if there is no
+ * daemon or it has ended. Calls in quick succession get the same ones, as loading 10,000 Services takes a
+ * second.
  * @param first those of now
  */
 export function latestInput(
@@ -61,7 +59,7 @@ export function latestInput(
     );
     return latest;
   };
-  return cached(loadLatest, OBJECTS_MAX_AGE, clock, first);
+  return cached(loadLatest, WATCH_MS, clock, first);
 }
 
 /**
