@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { SliceEndpoint } from "../../../src/model/endpoint-slice.ts";
 import { SliceEndpoints } from "../../../src/model/endpoint-slice.ts";
+import { collectGarbage } from "../../support/collect-garbage.ts";
 
 const names = fc.constantFrom("", "a", "node-a", "node-a.example", "node");
 
@@ -55,4 +56,15 @@ test("endpoints kept as text take no more characters than their JSON", () => {
       expect(JSON.stringify(new SliceEndpoints(given)).length).toBeLessThan(JSON.stringify(given).length);
     }),
   );
+});
+
+test("many endpoints are the same objects when they are read again, until the heap is collected", async () => {
+  const [sample] = fc.sample(anyEndpoint, { numRuns: 1, seed: 1 });
+  const kept = new SliceEndpoints(Array.from({ length: 100 }, () => sample as SliceEndpoint));
+  const read = () => [...kept][0] as SliceEndpoint;
+  expect(read()).toBe(read());
+  const first = new WeakRef(read());
+  await collectGarbage();
+  expect(first.deref()).toBeUndefined();
+  expect(read()).toEqual(sample);
 });

@@ -1,16 +1,13 @@
 import { setImmediate } from "node:timers/promises";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { describe, expect, test, vi } from "vitest";
 import type { ExplainInput } from "../../../../src/inspect/explain/explain-input.ts";
 import type { LoadRequest } from "../../../../src/inspect/load/load-request.ts";
 import type { SeenRefusals } from "../../../../src/inspect/refusals/refused-destinations.ts";
 import { latestInput, watchRefusals } from "../../../../src/inspect/refusals/watch-refusals.ts";
+import { collectGarbage } from "../../../support/collect-garbage.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 
 test("keeps no earlier reading, however long it watches", async () => {
-  setFlagsFromString("--expose-gc");
-  const collect: () => void = runInNewContext("gc");
   const readings: WeakRef<SeenRefusals>[] = [];
   let stop: () => void = () => {};
   const stopped = new Promise<void>((resolve) => {
@@ -20,7 +17,7 @@ test("keeps no earlier reading, however long it watches", async () => {
   const read = async (): Promise<SeenRefusals> => {
     // While it watches, as its end releases all of them.
     if (readings.length === 20) {
-      collect();
+      await collectGarbage();
       kept = readings.slice(0, 10).filter((one) => one.deref() !== undefined).length;
       stop();
     }
