@@ -145,7 +145,7 @@ export class Reflector<T> {
       silence: ANSWER_SILENCE,
       now: () => clock.now(),
     };
-    // A state that is at least as new as the known one comes from the server's cache.
+    // With NotOlderThan, the server answers from its cache.
     const state =
       this.#version === ""
         ? await this.#options.firstState.query(options)
@@ -163,8 +163,9 @@ export class Reflector<T> {
   }
 
   /**
-   * Rejects a list without any known object until it has been repeated for a minute. More likely than the
-   * loss of all Services is an API server that answers from an empty database.
+   * Rejects a list without any known object, or an empty first list if an earlier process left rules, until
+   * it has been repeated for a minute. More likely than the loss of all Services is an API server that
+   * answers from an empty database.
    */
   #checkPlausible(staged: Staged<T>): void {
     const { clock, resource, hasRules = false, onImplausible } = this.#options;
@@ -180,7 +181,9 @@ export class Reflector<T> {
     if (this.#doubtfulSince === undefined) onImplausible?.(resource.name);
     this.#doubtfulSince ??= now;
     if (now - this.#doubtfulSince >= DOUBT) return;
-    const reason = `the list has none of the known objects, not even ${resource.alwaysExists}`;
+    const reason = isEmptyFirst
+      ? "the first list is empty, although an earlier process left rules"
+      : `the list has none of the known objects, not even ${resource.alwaysExists}`;
     throw new ApiFailure("implausible", `${reason}; it is accepted if it is repeated for a minute`);
   }
 
@@ -202,7 +205,8 @@ export class Reflector<T> {
           onOpen: () => {
             openedAt = clock.monotonic();
             this.#status.followed();
-            // A later watch may begin with a 410: there, only an event shows that following works again.
+            // The first watch after a list works once it opens. A later one may open and then answer 410:
+            // only an event shows that it works (`#take`).
             if (this.#isFirstWatchSinceList) this.#logFollowing();
             this.#isFirstWatchSinceList = false;
           },
@@ -238,7 +242,8 @@ export class Reflector<T> {
     // The other open connections may be dead, too.
     if (failure.kind === "timeout") client.closeIdle();
     // A server that was restored from a backup may never reach our version: list without one.
-    if (this.#isListDue && (failure.relist || failure.tooNew)) this.#version = "";
+    const listFailed = this.#isListDue;
+    if (listFailed && (failure.relist || failure.tooNew)) this.#version = "";
     if (failure.relist) this.#isListDue = true;
     // Only before the first list: a server that has listed with the selector rejects something else.
     const mayRejectSelector = failure.rejected && !this.#status.synced;
@@ -256,7 +261,7 @@ export class Reflector<T> {
       return this.#pauseOf(ABSENT_RECHECK);
     }
     // Authorization is checked before routing: an older cluster whose roles lack the resource answers 403,
-    // not 404.
+    // not 404. It may be allowed later, so it is retried and reported like any failure.
     if (failure.kind === "forbidden" && resource.optional && !this.#status.synced)
       this.#acceptAbsence(failure);
     const wait: Wait =

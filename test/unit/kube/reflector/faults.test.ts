@@ -353,6 +353,9 @@ describe("a list without any of the known objects, not even default/kubernetes",
     body: '{"kind":"ServiceList","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":[]}',
   };
 
+  const FIRST_EMPTY =
+    "the first list is empty, although an earlier process left rules; it is accepted if it is repeated for a minute";
+
   async function followKubernetes(options: FollowerOptions = {}): Promise<void> {
     api.cluster.put("services", { metadata: { namespace: "default", name: "kubernetes" }, spec: {} });
     follower = new Follower(api, options).start();
@@ -383,9 +386,9 @@ describe("a list without any of the known objects, not even default/kubernetes",
   });
 
   test.each([
-    ["for a minute where rules are in force", true, 60_000],
-    ["not at all where there are none", false, 0],
-  ])("is doubted %s if it is the first", async (_where, hasRules, atLeast) => {
+    ["for a minute where rules are in force", true, 60_000, FIRST_EMPTY],
+    ["not at all where there are none", false, 0, undefined],
+  ])("is doubted %s if it is the first", async (_where, hasRules, atLeast, reason) => {
     follower = new Follower(api, { hasRules });
     api.addFault({ verb: "list", fault: empty, times: Number.POSITIVE_INFINITY });
     const began = follower.clock.now();
@@ -393,6 +396,7 @@ describe("a list without any of the known objects, not even default/kubernetes",
     await follower.until(() => follower.calls.includes("synced"));
     expect(follower.clock.now() - began).toBeGreaterThanOrEqual(atLeast);
     expect(follower.implausible).toEqual(hasRules ? ["services"] : []);
+    expect(follower.logger.lines[0]?.fields.reason).toBe(reason);
   });
 
   test("is an error if it is of another kind", async () => {
