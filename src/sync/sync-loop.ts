@@ -9,7 +9,7 @@ import type { Changes, ChangeTracker } from "./change-tracker.ts";
 import type { NodeContextReader } from "./node-context.ts";
 import type { Reconciler } from "./reconciler.ts";
 import type { RepairOptions } from "./repairs.ts";
-import { type FullSyncReason, type SyncSubscriber, syncReports } from "./sync-report.ts";
+import { type FullSyncReason, type SyncSubscriber, syncReporter } from "./sync-report.ts";
 
 /** Parts of a {@link SyncLoop}. */
 export interface SyncLoopParts {
@@ -22,8 +22,9 @@ export interface SyncLoopParts {
 }
 
 /**
- * Waits for a sync to render all current objects. Then it reads these, and returns a function to call when
- * the kernel has their rules. If that sync fails, the next one calls it again.
+ * A caller of {@link SyncLoop.atOneMoment} that waits. A sync calls it once all current objects are rendered:
+ * it reads them and returns a function, which the sync calls once the kernel has their rules. If the sync
+ * fails, the next one calls the reader again.
  */
 type WaitingReader = () => () => void;
 
@@ -45,7 +46,7 @@ export class SyncLoop {
   /** Whether to delete stale chains after the next sync. */
   #isCleanUpDue = false;
   readonly #readers = new Set<WaitingReader>();
-  readonly #reportOf = syncReports();
+  readonly #reportOf = syncReporter();
 
   constructor(parts: SyncLoopParts) {
     this.#parts = parts;
@@ -131,8 +132,9 @@ export class SyncLoop {
 
   /**
    * Calls `use` with the result of `read` and the ruleset that the kernel has for it: now if the kernel has
-   * everything, otherwise after the next sync. Nothing changes between the two calls. If no sync succeeds
-   * within 5 seconds, the ruleset is the committed one.
+   * everything, otherwise in the next sync: `read` when it has rendered all current objects, `use` when the
+   * kernel has their rules. Changes in between are in neither. If no sync succeeds within 5 seconds, the
+   * ruleset is the committed one.
    */
   atOneMoment<Read, Used>(read: () => Read, use: (read: Read, committed: Ruleset) => Used): Promise<Used> {
     const { runner, clock, reconciler } = this.#parts;
@@ -182,16 +184,18 @@ export class SyncLoop {
     let changes: Changes | undefined;
     try {
       const nodeContext = this.#parts.nodeContext.current();
-      // Not earlier: until the reconciler has the Services, a failure would lose them.
+      // After `current()`, which may throw: `putBack` returns only times, so Services that the reconciler has
+      // not received would be lost.
       changes = tracker.take();
       const atOnce = this.#readers.size > 0;
       const syncing = reconciler.sync({ nodeContext, services: changes.services, atOnce });
-      // The rules of the current objects are rendered now, but not in the kernel yet.
+      // With `atOnce`, everything is rendered now: read the objects before anything else runs.
       const ends = [...this.#readers].map((read) => read());
       const outcome = await syncing;
       for (const end of ends) end();
       const syncedTimes = tracker.synced(changes, outcome.waiting);
       // While Services wait there is no pause: each sync sends part of their rules, and small Services first.
+      // Stale source ranges harm nobody, so later syncs delete them without haste.
       const isUrgent = outcome.waiting.size > 0;
       if (isUrgent || reconciler.state.staleSourceRanges > 0) this.#parts.runner.request({ isUrgent });
       // The comparison that found what this sync repairs ran before it, and counts, too.

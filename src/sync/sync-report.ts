@@ -114,7 +114,7 @@ interface Programmed extends Pick<SyncReport, "excludedFamilies"> {
 }
 
 /** Makes the reports of one daemon, each with everything that is new since the previous one. */
-export function syncReports(): (
+export function syncReporter(): (
   outcome: SyncOutcome,
   programmed: Programmed,
   times: SyncTimes,

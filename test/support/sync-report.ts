@@ -2,7 +2,7 @@ import { creation, type TableDelta } from "../../src/nft/delta.ts";
 import type { RulesetState } from "../../src/ruleset/ruleset-state.ts";
 import type { Quarantine } from "../../src/sync/quarantine-changes.ts";
 import {
-  syncReports as reports,
+  syncReporter as reporter,
   type SyncFailure,
   type SyncOutcome,
   type SyncReport,
@@ -32,12 +32,12 @@ export interface ReportOptions extends Partial<SyncOutcome>, Partial<SyncTimes> 
 
 /** Returns the report of a daemon's first sync. By default it succeeded in 250 ms and had nothing to do. */
 export function syncReport(options: ReportOptions = {}): SyncReport {
-  return syncReports()(options);
+  return syncReporter()(options);
 }
 
 /** Makes the reports of one daemon, as {@link syncReport}. Each has the news since the previous one. */
-export function syncReports(): (options?: ReportOptions) => SyncReport {
-  const reportOf = reports();
+export function syncReporter(): (options?: ReportOptions) => SyncReport {
+  const reportOf = reporter();
   return ({ startedAt = 1000, endedAt = 1250, startedMonotonic = 1000, ...options } = {}) => {
     const { state = renderAll({}).state, quarantined = new Map(), excludedFamilies = new Map() } = options;
     const none = { deltas: [], applied: [], drift: [], refused: [] };

@@ -11,7 +11,7 @@ import {
   MISSING_TABLE,
   syncFailure,
   syncReport,
-  syncReports,
+  syncReporter,
 } from "../../support/sync-report.ts";
 
 function setUp() {
@@ -99,7 +99,7 @@ test("a failed clean-up is not logged as a warning", () => {
 test("a quarantined service port is named when its quarantine begins and ends", () => {
   const { log, messages } = setUp();
   const quarantined = new Map([["ip default/bad/tcp" as ServicePortKey, "the kernel refuses its rules"]]);
-  const report = syncReports();
+  const report = syncReporter();
   for (const each of [quarantined, quarantined, new Map()]) {
     log.synced(report({ kind: "partial", quarantined: each }));
   }
@@ -118,7 +118,7 @@ test("a Service with many quarantined ports is named once, even if it later exce
         `it has ${count} of 7 elements`,
       ]),
     );
-  const report = syncReports();
+  const report = syncReporter();
   for (const each of [over(8), over(9), over(9), new Map()]) {
     log.synced(report({ kind: "partial", quarantined: each }));
   }
@@ -207,7 +207,7 @@ test("Services without their session affinity are named once, and again when the
   const sticky = ["a/old", "b/new"].map((name, i) =>
     service({ name, createdAt: i, clusterIPs: [`10.96.0.1${i}`], affinitySeconds: 60 }),
   );
-  const report = syncReports();
+  const report = syncReporter();
   for (const services of [sticky, sticky, sticky.slice(1)]) {
     const { state } = renderAll({ services }, testNodeContext({ maxStickyPorts: 1 }));
     log.synced(report({ kind: "partial", state }));

@@ -6,7 +6,7 @@ import type { ServicePortKey } from "../../../../src/model/ids.ts";
 import { cacheOf, port, renderAll, service, testNodeContext } from "../../../support/build.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 import { memoryLogger } from "../../../support/memory-logger.ts";
-import { MISSING_TABLE, syncFailure, syncReport, syncReports } from "../../../support/sync-report.ts";
+import { MISSING_TABLE, syncFailure, syncReport, syncReporter } from "../../../support/sync-report.ts";
 
 function setUp() {
   let refusal: Error | undefined;
@@ -101,7 +101,7 @@ test("a refused service port is reported in an Event about its Service", async (
 test("a Service with many quarantined ports causes one Event", async () => {
   const { subscriber, sent, settle } = setUp();
   const keys = Array.from({ length: 200 }, (_, i) => `ip default/bad:p${i}/tcp` as ServicePortKey);
-  const report = syncReports();
+  const report = syncReporter();
   for (const reason of ["7 of 5 elements", "8 of 5 elements"]) {
     subscriber.synced(report({ quarantined: new Map(keys.map((key) => [key, reason])) }));
   }
@@ -117,7 +117,7 @@ test("a Service with many quarantined ports causes one Event", async () => {
 test("a service port that the kernel refuses again is reported again", async () => {
   const { subscriber, sent, settle, clock } = setUp();
   const key = "ip default/bad/tcp" as ServicePortKey;
-  const report = syncReports();
+  const report = syncReporter();
   const quarantined = new Map([[key, "EINVAL"]]);
   for (const refused of [[key], [], [key]]) {
     subscriber.synced(report({ quarantined, refused }));
@@ -159,7 +159,7 @@ test("a Service without its session affinity gets one Event from the whole clust
     service({ name, createdAt: i, clusterIPs: [`10.96.0.1${i}`], affinitySeconds: 60 }),
   );
   const { state } = renderAll({ services: sticky }, testNodeContext({ maxStickyPorts: 1 }));
-  const report = syncReports();
+  const report = syncReporter();
   for (let i = 0; i < 2; i++) subscriber.synced(report({ state }));
   clock.advance(15_000);
   await settle();
@@ -179,7 +179,7 @@ test("a Service whose connection timeouts this node cannot set gets an Event", a
   const { subscriber, sent, settle, clock } = setUp();
   const timed = service({ name: "timed", connectionTimeouts: { "tcp-established": 60 } });
   const { state } = renderAll({ services: [timed] }, testNodeContext({ lacking: ["connection-timeouts"] }));
-  subscriber.synced(syncReports()({ state }));
+  subscriber.synced(syncReporter()({ state }));
   clock.advance(15_000);
   await settle();
   expect(sent).toMatchObject([{ reason: "ConnectionTimeoutsNotSet", regarding: { name: "timed" } }]);
