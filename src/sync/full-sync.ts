@@ -45,9 +45,9 @@ export async function fullSync(
   desired: Ruleset,
   options: FullSyncOptions = {},
 ): Promise<FullSyncReport> {
-  const { commits } = nft;
+  const commitsBefore = nft.commits;
   const report = await repair(nft, tables, desired, options);
-  if (nft.commits > commits) await requireTables(nft, Object.keys(desired) as Family[]);
+  if (nft.commits > commitsBefore) await requireTables(nft, Object.keys(desired) as Family[]);
   return report;
 }
 

@@ -24,7 +24,7 @@ import { RefusedRules } from "./refused-rules.ts";
 import { creations, type RepairOptions, Repairs } from "./repairs.ts";
 import { StaleChains } from "./stale-chains.ts";
 import type { FullSyncReason, SyncOutcome } from "./sync-report.ts";
-import { inTurns } from "./turns.ts";
+import { inOneTurn, inTurns } from "./turns.ts";
 
 /** Parts of a {@link Reconciler}. */
 export interface ReconcilerParts {
@@ -75,11 +75,11 @@ export class Reconciler {
   #fullSync: FullSyncReason | undefined = "start";
   #isFullSyncUnderWay = false;
   /**
-   * How much the kernel is known to have of the committed state. "nothing": no sync has succeeded with this
-   * state, but tables of an earlier process or context may exist. "part": a change failed, but may have taken
-   * effect, at least in part.
+   * What is known of our tables in the kernel. "unknown": no sync has succeeded with this state; an earlier
+   * process or context may have left tables. "committed": they are as last committed. "in-doubt": a change
+   * failed since, but may have taken effect, at least in part.
    */
-  #kernelHas: "nothing" | "part" | "all" = "nothing";
+  #kernelState: "unknown" | "in-doubt" | "committed" = "unknown";
   /** Services that the next successful sync reports as rendered, unless they still wait. */
   #toReport = new Set<ServiceName>();
 
@@ -207,11 +207,11 @@ export class Reconciler {
       const pieces = this.isCurrent(nodeContext)
         ? this.#renderer.updating(dirty, this.#refused.servicePorts, this.#maxWork(atOnce))
         : this.#renderAll(this.#refused.programmed(nodeContext));
-      if (atOnce) for (const _ of pieces);
+      if (atOnce) inOneTurn(pieces);
       else await inTurns(pieces);
     } catch (error) {
-      // Rules of any Service may be missing now. A context without sets, so that the next sync begins with an
-      // empty state, and adopts the ids in the kernel again.
+      // Rules of any Service may be missing now. An empty context has other sets than any real one: so the
+      // next sync makes a new state (`#renderAll`), which adopts the kernel's ids again.
       this.#nodeContext = [];
       throw error;
     }
@@ -223,7 +223,10 @@ export class Reconciler {
     for (const part of this.#parts.stateParts ?? []) part.putInto(this.state);
   }
 
-  /** How much this sync may change: everything if its outcome has to include all current objects. */
+  /**
+   * How much this sync may change: everything with `atOnce`, in a full sync, and for service ports on
+   * probation, which are all tried in this sync.
+   */
   #maxWork(atOnce: boolean): number {
     const isWhole = atOnce || this.isFullSyncDue || this.#refused.probation.size > 0;
     return isWhole ? Number.POSITIVE_INFINITY : (this.#parts.portion ?? PORTION);
@@ -242,7 +245,7 @@ export class Reconciler {
       return;
     }
     this.#renderer = new Renderer(this.#parts.cache, nodeContext);
-    this.#kernelHas = "nothing";
+    this.#kernelState = "unknown";
     this.requestFullSync("configuration");
     yield* this.#renderer.updating(this.#parts.cache.serviceNames(), this.#refused.servicePorts);
   }
@@ -250,16 +253,16 @@ export class Reconciler {
   /** Sends a repair first, because packets need it now, and then the pending changes. */
   async #partial(): Promise<SyncResult> {
     const { nft, tables, chunkSize } = this.#parts;
-    const { missing, deltas, comparisonReason, comparisonMs, author } = this.#repairs.begin();
-    const newTables = creations(missing, this.state.ruleset);
+    const { missingFamilies, deltas, comparisonReason, comparisonMs, author } = this.#repairs.begin();
+    const newTables = creations(missingFamilies, this.state.ruleset);
     if (newTables.length > 0 && (await this.#anyExists(newTables))) return await this.#full("drift");
-    const pending = this.state.pending().filter(({ family }) => !missing.has(family));
+    const pending = this.state.pending().filter(({ family }) => !missingFamilies.has(family));
     const drift = [...newTables, ...unexplained(deltas, pending)];
     const { main, chainDeletions } = withoutChainDeletions(pending);
-    const { commits } = nft;
+    const commitsBefore = nft.commits;
     try {
       const repaired = await applyDeltas(nft, tables, drift, { chunkSize });
-      this.#staleChains.clear(missing);
+      this.#staleChains.clear(missingFamilies);
       const staleChains = this.#staleChains.deletions;
       const applied = [...repaired, ...(await applyDeltas(nft, tables, main, { chunkSize, staleChains }))];
       this.state.markCommitted();
@@ -277,7 +280,7 @@ export class Reconciler {
         refused: [],
       };
     } catch (error) {
-      this.#noteFailure(error, commits);
+      this.#noteFailure(error, commitsBefore);
       // Either the kernel's state is not as we left it, or the kernel refuses our changes: the full sync
       // finds out.
       if (!isRefusedByKernel(error)) throw error;
@@ -300,27 +303,29 @@ export class Reconciler {
     // reads.
     this.#fullSync = undefined;
     this.#isFullSyncUnderWay = true;
-    // Everything is compared now, so the repair that is due is part of it.
+    // The repair that is due is under way, too: the comparison finds its differences.
     this.#repairs.begin();
-    // Unless the kernel has all, drift cannot be told from our own changes.
+    // Unless the kernel has the committed state, drift cannot be told from our own changes.
     const ownChanges =
-      this.#kernelHas === "all" ? [...this.state.pending(), ...this.#staleChains.deletions] : undefined;
+      this.#kernelState === "committed"
+        ? [...this.state.pending(), ...this.#staleChains.deletions]
+        : undefined;
     const { nft, tables } = this.#parts;
-    const { commits } = nft;
+    const commitsBefore = nft.commits;
     try {
       const report = await fullSync(nft, tables, this.state.ruleset, {
         state: this.state,
-        keepsIds: this.#kernelHas !== "nothing",
+        keepsIds: this.#kernelState !== "unknown",
         chunkSize: this.#parts.chunkSize,
-        ...(this.#kernelHas === "nothing" && { adopt: (kernel: Ruleset) => this.#adopt(kernel) }),
+        ...(this.#kernelState === "unknown" && { adopt: (kernel: Ruleset) => this.#adopt(kernel) }),
       });
       const drift = ownChanges === undefined ? [] : unexplained(report.deltas, ownChanges);
-      this.#kernelHas = "all";
+      this.#kernelState = "committed";
       this.#staleChains.clear();
       this.state.markCommitted();
       return { kind: "full", reason, ...report, drift, refused: [] };
     } catch (error) {
-      this.#noteFailure(error, commits);
+      this.#noteFailure(error, commitsBefore);
       const refused = await this.#quarantineCause(error);
       const isSolved = refused.length > 0 || (isRefusedByKernel(error) && (await this.#excludeFamily(error)));
       if (!isSolved) throw error;
@@ -329,11 +334,11 @@ export class Reconciler {
     }
   }
 
-  /** @param commits number of transactions before the changes that failed */
-  #noteFailure(error: unknown, commits: number): void {
-    // An nft that was killed may have committed before.
-    const mayBeThere = this.#parts.nft.commits > commits || error instanceof TransactionFailedError;
-    if (mayBeThere && this.#kernelHas === "all") this.#kernelHas = "part";
+  #noteFailure(error: unknown, commitsBefore: number): void {
+    // An nft that was killed may have committed first.
+    const mayHaveTakenEffect =
+      this.#parts.nft.commits > commitsBefore || error instanceof TransactionFailedError;
+    if (mayHaveTakenEffect && this.#kernelState === "committed") this.#kernelState = "in-doubt";
   }
 
   /** Adopts the state that an earlier process left in the kernel. */

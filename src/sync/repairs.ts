@@ -16,12 +16,12 @@ export interface RepairOptions {
 /** A repair of changes by other programs. */
 export interface Repair extends RepairOptions {
   /** The families whose tables are missing. */
-  readonly missing: ReadonlySet<Family>;
+  readonly missingFamilies: ReadonlySet<Family>;
   /** The differences of other tables. */
   readonly deltas: readonly TableDelta[];
 }
 
-const NONE: Repair = { missing: new Set(), deltas: [] };
+const NONE: Repair = { missingFamilies: new Set(), deltas: [] };
 
 /** Repairs of changes by other programs: the one that is due, and the one that a sync is sending. */
 export class Repairs {
@@ -31,18 +31,18 @@ export class Repairs {
   /** Whether a repair is due or under way. */
   get isAny(): boolean {
     return [this.#due, this.#underWay].some(
-      ({ missing, deltas, comparisonReason }) =>
-        missing.size + deltas.length > 0 || comparisonReason !== undefined,
+      ({ missingFamilies, deltas, comparisonReason }) =>
+        missingFamilies.size + deltas.length > 0 || comparisonReason !== undefined,
     );
   }
 
   /** Adds differences to the repair that is due. Where both name the same object, the later one counts. */
   add(found: readonly TableDelta[], { comparisonReason, comparisonMs, author }: RepairOptions): void {
-    const { missing, deltas, ...known } = this.#due;
+    const { missingFamilies, deltas, ...known } = this.#due;
     const changes = found.filter(({ mode }) => mode === "change");
     const created = found.flatMap(({ family, mode }) => (mode === "create" ? [family] : []));
     this.#due = {
-      missing: new Set([...missing, ...created]),
+      missingFamilies: new Set([...missingFamilies, ...created]),
       deltas: [...unexplained(deltas, changes), ...changes],
       comparisonReason: known.comparisonReason ?? comparisonReason,
       comparisonMs: known.comparisonMs ?? comparisonMs,
@@ -52,8 +52,8 @@ export class Repairs {
 
   /** Takes the repair that is due: it is under way until {@link Repairs.end}. */
   begin(): Repair {
-    const { missing, deltas } = this.#due;
-    this.#underWay = { ...this.#due, deltas: deltas.filter(({ family }) => !missing.has(family)) };
+    const { missingFamilies, deltas } = this.#due;
+    this.#underWay = { ...this.#due, deltas: deltas.filter(({ family }) => !missingFamilies.has(family)) };
     this.#due = NONE;
     return this.#underWay;
   }
@@ -65,16 +65,16 @@ export class Repairs {
 
   /** The changes of the repairs in the kernel. @param desired the desired tables */
   changes(desired: Ruleset): readonly TableDelta[] {
-    return [this.#due, this.#underWay].flatMap(({ missing, deltas }) => [
-      ...creations(missing, desired),
+    return [this.#due, this.#underWay].flatMap(({ missingFamilies, deltas }) => [
+      ...creations(missingFamilies, desired),
       ...deltas,
     ]);
   }
 }
 
 /** Deltas that create missing tables. @param desired the desired tables */
-export function creations(missing: ReadonlySet<Family>, desired: Ruleset): readonly TableDelta[] {
+export function creations(missingFamilies: ReadonlySet<Family>, desired: Ruleset): readonly TableDelta[] {
   return Object.values(desired).flatMap((table) =>
-    missing.has(table.family) ? [creation(table, "create")] : [],
+    missingFamilies.has(table.family) ? [creation(table, "create")] : [],
   );
 }
