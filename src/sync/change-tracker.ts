@@ -69,7 +69,7 @@ export interface Changes {
   readonly triggerTimes: readonly (ChangeTriggerTime & OfService)[];
   /** When each change was received. */
   readonly receipts: readonly Receipt[];
-  /** Number of changes, including those of earlier failed syncs. */
+  /** Numbers of changes, with those of earlier syncs that failed or left Services waiting. */
   readonly counts: Readonly<Record<"services" | "endpoints", number>>;
 }
 
@@ -138,6 +138,7 @@ export class ChangeTracker {
     const receipts = this.#receipts;
     this.#triggerTimes = [];
     this.#receipts = [];
+    // Not reset: `synced` subtracts these.
     const counts = { services: this.#serviceChanges.unsynced, endpoints: this.#endpointChanges.unsynced };
     return { services: this.#parts.cache.takeDirty(), triggerTimes, receipts, counts };
   }
@@ -213,6 +214,7 @@ export class ChangeTracker {
   #putNode(node: Node): void {
     const { cache, logger } = this.#parts;
     const before = this.#nodeLacks.join();
+    // Undefined for another node's object.
     this.#nodeLacks = cache.putNode(node) ?? this.#nodeLacks;
     const lacks = this.#nodeLacks.join();
     if (lacks === before) return;
