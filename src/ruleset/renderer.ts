@@ -22,9 +22,16 @@ const NONE: Refused = new Set();
  * demand.
  */
 interface Progress {
-  /** The most elements it has had since its rules were last complete: deleting costs as much as adding. */
+  /**
+   * Its size, for the order of small Services first: the most elements it has had since its rules were last
+   * complete, because deleting costs as much as adding.
+   */
   elements: number;
-  /** The names of the ports that changed since the last update that rendered some of its service ports. */
+  /**
+   * The names of the ports that changed since an update last stopped among its service ports. "none": the
+   * Service has not changed since, and only `unfinished` ones are due. With a set, even an empty one, those
+   * of `#isDueWithAnyChange` are due, too.
+   */
   changed: ReadonlySet<string> | "all" | "none";
   /** The service ports that this update did not come to: they are rendered first. */
   unfinished: ReadonlySet<ServicePortKey> | undefined;
@@ -53,7 +60,7 @@ export class Renderer {
   readonly #excessOf = new Map<ServiceName, readonly ReasonsOfService[]>();
   /** The same for all Services; undefined after a change. */
   #excess: PortReasons | undefined;
-  /** The Services that older ones leave too few elements, as of the last update. */
+  /** The Services for which older ones leave too few elements, as of the last update. */
   #shortfalls: ReadonlyMap<ServiceName, unknown> = new Map();
   #rendered = new Set<ServiceName>();
   /** The changed Services without complete rules, with their progress. */
@@ -79,6 +86,7 @@ export class Renderer {
     this.#nodeContext = nodeContext;
     for (const context of nodeContext) this.state.families[context.family]?.setContext(context);
     const names = this.#allServices();
+    // Marks all of their ports as changed; `#renderWaiting` sets the sizes.
     for (const name of names) this.#addWaiting(name, 0);
     yield* this.#renderWaiting(names, refused, Number.POSITIVE_INFINITY);
   }
@@ -126,17 +134,19 @@ export class Renderer {
     for (const name of dirty) {
       const before = budgets.elementsOf(name);
       const [service, slices] = [this.#cache.service(name), this.#cache.slices(name)];
-      const changed = budgets.recount(name, service, slices, this.#nodeContext);
-      this.#addWaiting(name, Math.max(before, this.#sizeOf(name)), changed);
+      const changedPorts = budgets.recount(name, service, slices, this.#nodeContext) ?? "all";
+      this.#addWaiting(name, Math.max(before, this.#sizeOf(name)), changedPorts);
       yield;
     }
-    for (const name of budgets.decide(this.#nodeContext)) this.#addWaiting(name, this.#sizeOf(name));
+    const withOtherOutcome = budgets.decide(this.#nodeContext);
+    for (const name of withOtherOutcome) this.#addWaiting(name, this.#sizeOf(name));
     this.#rendered = new Set();
     yield* maxWork === Number.POSITIVE_INFINITY
       ? this.#renderAllWaiting(refused)
       : this.#renderPortion(refused, maxWork);
+    // Services that still get nothing were not rendered, but older ones may leave another amount now.
     if (budgets.shortfalls !== this.#shortfalls)
-      for (const name of budgets.shortfalls.keys()) this.#setExcess(name, this.#ownExcessOf(name));
+      for (const name of budgets.shortfalls.keys()) this.#setExcess(name, this.#budgetExcessOf(name));
     this.#shortfalls = budgets.shortfalls;
     this.#divideIntervals();
   }
@@ -273,7 +283,7 @@ export class Renderer {
       yield;
     }
     this.#setPorts(name, wanted);
-    const excess = this.#ownExcessOf(name);
+    const excess = this.#budgetExcessOf(name);
     this.#setExcess(name, progress.excess === undefined ? excess : [...excess, progress.excess]);
     this.#waiting.delete(name);
     this.#rendered.add(name);
@@ -281,9 +291,10 @@ export class Renderer {
 
   /** The service ports of a Service that have to be rendered, in this order. */
   #due(wanted: readonly ServicePort[], { changed, unfinished }: Progress): readonly ServicePort[] {
-    // Each change renders a service port once: with portions, it would otherwise never be the last one.
+    // Ports of `#isDueWithAnyChange` are due once for each change, not in each update: otherwise a Service
+    // that takes several updates would never be complete.
     const hasChanged = (port: ServicePort, names: Progress["changed"]) =>
-      typeof names !== "string" && (names.has(portNameOf(port.spec)) || this.#isDueWithAny(port));
+      typeof names !== "string" && (names.has(portNameOf(port.spec)) || this.#isDueWithAnyChange(port));
     const due =
       changed === "all"
         ? wanted
@@ -295,7 +306,7 @@ export class Renderer {
   }
 
   /** Whether the rules of a service port depend on more than its Service and slices, or are not there. */
-  #isDueWithAny(port: ServicePort): boolean {
+  #isDueWithAnyChange(port: ServicePort): boolean {
     const context = contextOf(this.#nodeContext, port.family);
     const isThere = this.state.families[port.family]?.servicePortRules(port.key) !== undefined;
     return !isThere || (context !== undefined && mayEject(port, context));
@@ -378,8 +389,8 @@ export class Renderer {
     return ports.length === served.ports.length ? served : { ports, slices: served.slices };
   }
 
-  /** The ports of a Service that is not served, each with the reason; otherwise none. */
-  #ownExcessOf(name: ServiceName): readonly ReasonsOfService[] {
+  /** The ports of a Service that a budget keeps from being served, each with the reason; otherwise none. */
+  #budgetExcessOf(name: ServiceName): readonly ReasonsOfService[] {
     const { budgets, families } = this.state;
     const excess = budgets.excessOf(name);
     const service = budgets.unserved(name);

@@ -105,7 +105,7 @@ export class SharedBudgets {
     return short === undefined ? this.#excessive.get(name)?.excess : elementsExcess(short);
   }
 
-  /** The Services that older ones leave too few elements. A new map after each change. */
+  /** The Services for which older ones leave too few elements. A new map after each change. */
   get shortfalls(): ReadonlyMap<ServiceName, unknown> {
     return this.#elements.shortfalls;
   }
