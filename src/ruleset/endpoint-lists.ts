@@ -166,7 +166,10 @@ export class EndpointLists {
     }
   }
 
-  /** The service port ids of frontends in a table, each for one service port, and as sticky as this is. */
+  /**
+   * The id that a table has for the frontends of each service port. An id does not count if another service
+   * port has claimed it, or if it is sticky and the service port is not, or the other way round.
+   */
   #wantedIds(
     actual: Table,
     frontends: ReadonlyMap<ServicePortKey, readonly string[]>,
@@ -222,7 +225,7 @@ export class EndpointLists {
     if (isFirstOrLast || this.#usedKinds(port) !== port.writtenKinds) this.#write(port);
   }
 
-  /** Removes all elements of a service port from the table. */
+  /** Removes all elements of a service port, and its id from `#byId`: call `#assignId` afterwards. */
   #clear(port: KnownPort): void {
     this.#write(port, empty(port.written.isSticky));
     this.#byId.delete(port.id);
@@ -244,16 +247,18 @@ export class EndpointLists {
     const isUsed = port.users.some((users) => users > 0);
     this.#writeParts(port, isUsed ? (wanted.parts ?? NO_PORT_PARTS) : NO_PORT_PARTS);
     if (lists.isSticky) this.#writeAffinity(port.id, last.lists, lists);
+    // PORTS_ALONE is the beginning of #kinds, so the longer one has the kinds of both.
+    const kinds = last.kinds.length > port.writtenKinds.length ? last.kinds : port.writtenKinds;
     for (const name of LIST_NAMES) {
       const [listBefore, listAfter] = [last.lists[name], lists[name]];
       if (listBefore === listAfter && last.kinds === port.writtenKinds) continue;
-      const order = last.orders[name] ?? listBefore?.targets ?? [];
-      const before = listBefore && { list: listBefore, order, ids: last.ids };
-      const after = listAfter && { list: listAfter, order: orderOf(listAfter, order), ids: port.endpointIds };
-      const isSorted = after?.order === listAfter?.targets;
-      port.orders = withOrder(port.orders, name, isSorted ? undefined : after?.order);
-      // PORTS_ALONE is the beginning of #kinds, so the longer one has the kinds of both.
-      for (const kind of last.kinds.length > port.writtenKinds.length ? last.kinds : port.writtenKinds) {
+      const orderBefore = last.orders[name] ?? listBefore?.targets ?? [];
+      const before = listBefore && { list: listBefore, order: orderBefore, ids: last.ids };
+      const order = listAfter && orderOf(listAfter, orderBefore);
+      const after = listAfter && order && { list: listAfter, order, ids: port.endpointIds };
+      // `orderOf` returns the same array if it is sorted.
+      port.orders = withOrder(port.orders, name, order === listAfter?.targets ? undefined : order);
+      for (const kind of kinds) {
         const beforeOfKind = last.kinds.includes(kind) ? before : undefined;
         const afterOfKind = port.writtenKinds.includes(kind) ? after : undefined;
         if (beforeOfKind?.list !== afterOfKind?.list)
@@ -276,6 +281,7 @@ export class EndpointLists {
   ): void {
     const verdict = after && this.#keepBalancer(after.list, kind);
     this.#tracker.setElement(kind.balancers, String(listId(port.id, name)), verdict);
+    // The list before is as sticky: `replace` clears lists before session affinity changes.
     const { isSticky } = port.written;
     // With session affinity, numbers lead to ids of endpoints, which all kinds share.
     if (!isSticky || kind.kind === "port")
@@ -323,6 +329,7 @@ export class EndpointLists {
       this.#shared.addPart(part);
       this.#tracker.putElement(map, String(port.id), verdicts.share(chain.name, `jump ${chain.name}`));
     }
+    // Packets fill these sets, which may have its id after the service port is gone.
     if (wanted.some(({ part }) => part.clientSets !== undefined)) this.ids.noteCountedClients(port.key);
     for (const part of before) {
       if (!wanted.some(({ map }) => map === part.map)) this.#tracker.deleteElement(part.map, String(port.id));
@@ -349,8 +356,8 @@ export class EndpointLists {
   }
 
   /**
-   * With session affinity: writes the endpoints by their ids. Each list has its own, so that a client cannot
-   * stay with an endpoint that its list excludes.
+   * With session affinity: writes the endpoints by their ids. Each list has its own elements, so that a
+   * client cannot stay with an endpoint that its list excludes.
    */
   #writeMembers(
     id: number,
@@ -382,11 +389,12 @@ function affinityElements(id: number, lists: ServicePortLists) {
   return LIST_NAMES.flatMap((name) => {
     const balancer = lists[name]?.balancer;
     if (balancer === undefined) return [];
-    const clients = CLIENTS_OF[balancer.bothLists ? name : "cluster"];
-    const remember = rememberName(balancer.affinitySeconds, clients > 0);
+    // 1 for a separate entry of this node's list, otherwise 0.
+    const clientsOffset = CLIENTS_OF[balancer.bothLists ? name : "cluster"];
+    const remember = rememberName(balancer.affinitySeconds, clientsOffset > 0);
     return [
       { set: AFFINITY_CHOOSERS, key: String(listId(id, name)), chain: chooserName(balancer) },
-      { set: AFFINITY_TIMEOUTS, key: String(id + clients), chain: remember },
+      { set: AFFINITY_TIMEOUTS, key: String(id + clientsOffset), chain: remember },
     ];
   });
 }

@@ -66,7 +66,7 @@ export function renderServicePort(
   });
   const intervalPart = intervalsIn(context);
   const intervals = intervalPart?.intervalsOf(port) ?? NO_INTERVALS;
-  const hairpins = intervals.length === 0 ? undefined : intervalPart?.kind.hairpins;
+  const hairpinSet = intervals.length === 0 ? undefined : intervalPart?.kind.hairpins;
   const ofFeatures = context.features.flatMap((feature) => {
     const elements = feature.elementsOf?.(port, choice, context) ?? NO_ELEMENTS;
     return elements.length === 0 ? [] : [{ part: feature, elements }];
@@ -80,7 +80,7 @@ export function renderServicePort(
     shared: [
       { set: CLUSTER_IPS, key: service.clusterIPs[port.family], value: "" },
       ...hairpinElements(port, choice),
-      ...(hairpins === undefined ? NO_ELEMENTS : addressHairpins(choice, hairpins)),
+      ...(hairpinSet === undefined ? NO_ELEMENTS : addressHairpins(choice, hairpinSet)),
     ],
     noLocalEndpoints: noLocalEndpoints(port, choice),
     ...(ofFeatures.length > 0 && { ofFeatures }),
@@ -193,7 +193,10 @@ function intervalFrontends(
   return intervals.flatMap((interval) => ofPort.map((frontend) => atInterval(frontend, interval)));
 }
 
-/** The rules of a frontend, with an interval in place of its port or interval. */
+/**
+ * The rules of a frontend, with an interval in place of its port or interval, and without its refusal:
+ * {@link ServicePortLists.empty} refuses for intervals.
+ */
 export function atInterval(
   { key: frontend, way, guard }: FrontendRules,
   interval: PortInterval,
