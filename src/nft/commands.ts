@@ -90,22 +90,23 @@ function flushed(chain: Chain): TableCommand {
   return onObject("flush", "chain", chain);
 }
 
-function deletions({ spec, deleted, intervals }: ElementsDelta): ElementsCommand[] {
-  if (deleted.length === 0 || intervals?.replacement !== undefined) return [];
+function deletions({ spec, deleted, intervalDeletion }: ElementsDelta): ElementsCommand[] {
+  if (deleted.length === 0 || intervalDeletion?.replacement !== undefined) return [];
   const commands = endingDeletions(spec, deleted);
   return spec.timeout === undefined ? commands.slice(1) : commands;
 }
 
-function additions({ spec, added, intervals }: ElementsDelta): ElementsCommand[] {
-  const elements = intervals?.replacement === undefined ? added : elementsOf(intervals.replacement);
+function additions({ spec, added, intervalDeletion }: ElementsDelta): ElementsCommand[] {
+  const replacement = intervalDeletion?.replacement;
+  const elements = replacement === undefined ? added : elementsOf(replacement);
   return elements.length === 0 ? [] : [{ verb: "add", kind: "element", spec, elements }];
 }
 
 /** Recreates maps, without elements, and the rules that look into them. */
 function replacements({ elements }: TableDelta, written: readonly Chain[]): TableCommand[] {
-  const maps = elements.filter(({ intervals }) => intervals?.replacement !== undefined);
+  const maps = elements.filter(({ intervalDeletion }) => intervalDeletion?.replacement !== undefined);
   const users = new Map(
-    maps.flatMap(({ intervals }) => (intervals?.users ?? []).map((user) => [user.name, user])),
+    maps.flatMap(({ intervalDeletion }) => (intervalDeletion?.users ?? []).map((user) => [user.name, user])),
   );
   // Chains that are written have no rules yet, and get them next.
   for (const { name } of written) users.delete(name);

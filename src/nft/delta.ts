@@ -13,12 +13,12 @@ import {
 
 /** The change of one set or map, with everything needed to send it. */
 export interface ElementsDelta extends SetDelta {
-  /** Set if elements of a map of intervals are deleted: see {@link withIntervalsDelta}. */
-  readonly intervals?: IntervalsDelta;
+  /** Set if elements of a map of intervals are deleted: see {@link withIntervalDeletion}. */
+  readonly intervalDeletion?: IntervalDeletion;
 }
 
 /** How to delete elements of a map of intervals. */
-export interface IntervalsDelta {
+export interface IntervalDeletion {
   /** The chains with lookups in the map. */
   readonly users: readonly Chain[];
   /** All elements of the map that replaces it; undefined if elements are deleted one by one. */
@@ -48,7 +48,7 @@ function diffTable(actual: Table | undefined, desired: Table): TableDelta[] {
   if (actual === undefined || delta.mode !== "change") return [delta];
   const elements = [...desired.sets.values()]
     .flatMap((set) => diffElements(actual.sets.get(set.spec.name), set))
-    .map((changes) => withIntervalsDelta(changes, desired));
+    .map((changes) => withIntervalDeletion(changes, desired));
   return nonEmpty({ ...delta, elements });
 }
 
@@ -136,7 +136,7 @@ function unexplainedElements(found: ElementsDelta, own: readonly TableDelta[]): 
   return partOf(found, (key) => !keys.has(key));
 }
 
-/** The table before a change in place. It shares what does not change with the table after it. */
+/** The table before a change in place. What does not change is shared with the table after it. */
 export function tableBefore(after: Table, { objects, elements }: TableDelta): Table {
   const table = withoutChanges(after, objects);
   const sets = new Map(table.sets);
@@ -177,7 +177,7 @@ const MOST_REPLACED_INTERVALS = 13;
  * Returns the change of one of a table's sets with the way to delete elements, if it is a map of intervals
  * and loses some.
  */
-export function withIntervalsDelta(
+export function withIntervalDeletion(
   delta: ElementsDelta,
   { sets, chains }: Pick<Table, "sets" | "chains">,
 ): ElementsDelta {
@@ -187,7 +187,7 @@ export function withIntervalsDelta(
   const reference = `"@${spec.name}"`;
   const users = [...chains.values()].filter(({ rules }) => JSON.stringify(rules).includes(reference));
   const most = delta.added.length > 0 ? MOST_REPLACED_INTERVALS : MOST_DELETED_INTERVALS;
-  return { ...delta, intervals: { users, replacement: deleted.length > most ? elements : undefined } };
+  return { ...delta, intervalDeletion: { users, replacement: deleted.length > most ? elements : undefined } };
 }
 
 /** Whether the keys of a map end in intervals, such as port ranges. */

@@ -16,7 +16,7 @@ import {
   onlyElements,
   type TableDelta,
   tableBefore,
-  withIntervalsDelta,
+  withIntervalDeletion,
 } from "../nft/delta.ts";
 import type { Element } from "../nft/elements.ts";
 import { changeOf, type ObjectChange, type ObjectKind, objectIn, sameChain } from "../nft/table-objects.ts";
@@ -40,7 +40,10 @@ export class DeltaTracker {
   readonly #table: WritableTable;
   /** False until the first commit. */
   #isCommitted = false;
-  /** Set name to key to committed value, undefined for none; only for keys written since the last commit. */
+  /**
+   * The committed values of the elements written since the last commit, by set and key; undefined for new
+   * ones.
+   */
   readonly #elements = new Map<string, Map<string, string | undefined>>();
   #work = 0;
   /** Each chain, set or ct timeout written since the last commit, as it was committed. By kind and name. */
@@ -100,7 +103,8 @@ export class DeltaTracker {
     if (known !== undefined && sameChain(known, chain)) return;
     this.#noteObject("chain", chain.name);
     this.#table.chains.set(chain.name, chain);
-    if (this.#isCommitted && known === undefined) this.#work += walkedElements(chain, this.#table) / WALKED;
+    if (this.#isCommitted && known === undefined)
+      this.#work += walkedElements(chain, this.#table) / WALKED_PER_ELEMENT;
   }
 
   /** Deletes a chain, if it exists. */
@@ -142,7 +146,10 @@ export class DeltaTracker {
     this.#table.timeouts?.delete(name);
   }
 
-  /** The changes since the last commit; undefined for none. */
+  /**
+   * The changes since the last commit; undefined for none. Before the first one: all elements, and all
+   * objects but those of the constructor.
+   */
   pending(): TableDelta | undefined {
     const table = this.#table;
     const objects = sortedEntries(this.#objects).flatMap(([, change]) =>
@@ -159,7 +166,7 @@ export class DeltaTracker {
     return nonEmpty({ ...onlyElements({ family: table.family, table: table.name }, elements), objects })[0];
   }
 
-  /** The table as of the last commit. It shares what has not changed since with the desired table. */
+  /** The table as of the last commit. What has not changed since is shared with the desired table. */
   committedTable(): Table {
     const table = { ...this.#table, sets: new Map([...this.#deletedSets, ...this.#table.sets]) };
     const pending = this.pending();
@@ -181,7 +188,7 @@ export class DeltaTracker {
     const set = this.#table.sets.get(name) ?? this.#deletedSets.get(name);
     return set === undefined
       ? []
-      : elementsDeltas(set, keys).map((delta) => withIntervalsDelta(delta, this.#table));
+      : elementsDeltas(set, keys).map((delta) => withIntervalDeletion(delta, this.#table));
   }
 
   /** Remembers an object as it was committed, before it changes. */
@@ -218,7 +225,7 @@ export class DeltaTracker {
 }
 
 /** Elements that the kernel walks in the time in which nft and the kernel add one (6.18: 0.3 and 75 us). */
-const WALKED = 250;
+const WALKED_PER_ELEMENT = 250;
 
 /**
  * Number of elements that the kernel walks for a new chain: those of each map that one of its rules looks
@@ -232,14 +239,14 @@ function walkedElements({ rules }: Chain, { sets }: Table): number {
   return count;
 }
 
-/** The changes of a set; none if they undo each other. @param written the committed values of written keys */
+/** The changes of a set; none if they undo each other. @param committedValues by written key */
 function elementsDeltas(
   { spec, elements }: ElementSet,
-  written: ReadonlyMap<string, string | undefined>,
+  committedValues: ReadonlyMap<string, string | undefined>,
 ): ElementsDelta[] {
   const deleted: Element[] = [];
   const added: Element[] = [];
-  for (const [key, committed] of written) {
+  for (const [key, committed] of committedValues) {
     const value = elements.get(key);
     if (value === committed) continue;
     if (committed !== undefined) deleted.push({ key, value: committed });

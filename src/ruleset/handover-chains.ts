@@ -69,10 +69,11 @@ export function mapHandover(deltas: readonly TableDelta[]): {
     begin: parts.map(({ delta, maps, objects }) => ({
       ...onlyElements(
         delta,
-        maps.map(({ spec, added, intervals }) => ({
+        maps.map(({ spec, added, intervalDeletion }) => ({
           spec: secondMap(spec),
           deleted: [],
-          added: intervals?.replacement === undefined ? added : elementsOf(intervals.replacement),
+          added:
+            intervalDeletion?.replacement === undefined ? added : elementsOf(intervalDeletion.replacement),
         })),
       ),
       objects,
@@ -88,9 +89,11 @@ export function mapHandover(deltas: readonly TableDelta[]): {
 }
 
 /** Whether packets could miss intervals while a change takes effect. */
-function isReplaced({ added, intervals }: ElementsDelta, delta: TableDelta): boolean {
-  if (intervals === undefined || (intervals.replacement === undefined && added.length === 0)) return false;
-  return !writtenChains(delta).some(({ name }) => intervals.users.some((user) => user.name === name));
+function isReplaced({ added, intervalDeletion }: ElementsDelta, delta: TableDelta): boolean {
+  if (intervalDeletion === undefined) return false;
+  const { users, replacement } = intervalDeletion;
+  if (replacement === undefined && added.length === 0) return false;
+  return !writtenChains(delta).some(({ name }) => users.some((user) => user.name === name));
 }
 
 /**
@@ -102,7 +105,7 @@ function lookingTwice(maps: readonly ElementsDelta[]): {
   readonly twice: readonly Chain[];
 } {
   const users = new Map(
-    maps.flatMap(({ intervals }) => (intervals?.users ?? []).map((user) => [user.name, user])),
+    maps.flatMap(({ intervalDeletion }) => (intervalDeletion?.users ?? []).map((user) => [user.name, user])),
   );
   const again = (rule: Rule) =>
     maps.reduce(
@@ -127,12 +130,10 @@ function lookingTwice(maps: readonly ElementsDelta[]): {
 function withUsers(chains: readonly Chain[]): (delta: ElementsDelta) => ElementsDelta {
   const byName = new Map(chains.map((chain) => [chain.name, chain]));
   return (delta) => {
-    const { intervals } = delta;
-    if (intervals === undefined) return delta;
-    return {
-      ...delta,
-      intervals: { ...intervals, users: intervals.users.map((one) => byName.get(one.name) ?? one) },
-    };
+    const { intervalDeletion: deletion } = delta;
+    if (deletion === undefined) return delta;
+    const users = deletion.users.map((one) => byName.get(one.name) ?? one);
+    return { ...delta, intervalDeletion: { ...deletion, users } };
   };
 }
 
