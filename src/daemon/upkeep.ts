@@ -77,9 +77,9 @@ export class Upkeep {
     const repair = this.#repair;
     this.#events.start({
       onCommit: (commit) => void repair.committed(commit),
-      needsOwnElements: () => repair.needsOwnElements,
+      needsElementsOfOwnCommits: () => repair.needsElementsOfOwnCommits,
       onHostChange: () => this.#hostChanges.changed(),
-      onBegun: () => {
+      onListening: () => {
         this.verifier.compareNow();
         this.#hostChanges.changed();
       },
@@ -120,7 +120,8 @@ export class Upkeep {
 
   /**
    * Deletes stale chains. Reads the host after a failure, and in a dry run, which gets no notifications.
-   * Requests a sync if the node context has changed: nothing announces new addresses of API servers.
+   * Requests a sync if the node context has changed: the addresses of API servers are part of it, and nothing
+   * announces new ones.
    */
   async #maintain(): Promise<void> {
     const { dryRun } = this.#input;

@@ -91,9 +91,9 @@ export class DriftRepair implements SyncSubscriber {
     else loop.requestRepair(found, { comparisonReason: reason, comparisonMs: clock.monotonic() - startedAt });
   }
 
-  /** See {@link ForeignCommits.needsOwnElements}. */
-  get needsOwnElements(): boolean {
-    return this.#commits.needsOwnElements;
+  /** See {@link ForeignCommits.needsElementsOfOwnCommits}. */
+  get needsElementsOfOwnCommits(): boolean {
+    return this.#commits.needsElementsOfOwnCommits;
   }
 
   /**

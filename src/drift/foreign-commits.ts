@@ -31,7 +31,7 @@ export class ForeignCommits {
   }
 
   /** Whether elements of our own commits matter, because foreign ones touched some. */
-  get needsOwnElements(): boolean {
+  get needsElementsOfOwnCommits(): boolean {
     return this.#touched.size > 0 && !this.#isTooMuch;
   }
 

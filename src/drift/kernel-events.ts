@@ -22,11 +22,11 @@ export interface KernelReports {
   /**
    * Whether elements of our own commits are needed. Reading 130,000 takes 0.13 s, at the start of the daemon.
    */
-  readonly needsOwnElements: () => boolean;
+  readonly needsElementsOfOwnCommits: () => boolean;
   /** See {@link NetlinkHandlers}. */
   readonly onHostChange: () => void;
   /** Called when listening begins: changes may have been missed until now. */
-  readonly onBegun: () => void;
+  readonly onListening: () => void;
 }
 
 /** A message about one of our tables. */
@@ -106,7 +106,7 @@ export class KernelEvents {
     const listener = listen({
       onMessage: (message) => this.#read(message),
       wantsElements: (portId) =>
-        !this.#parts.ownCommits.has(portId) || this.#reports?.needsOwnElements() === true,
+        !this.#parts.ownCommits.has(portId) || this.#reports?.needsElementsOfOwnCommits() === true,
       onHostChange: () => this.#reports?.onHostChange(),
       onEnd: (error) => this.#ended(listener, error),
     });
@@ -114,7 +114,7 @@ export class KernelEvents {
     if (!(await listener.ready) || this.#listener !== listener) return;
     this.#messages = [];
     this.#since = clock.monotonic();
-    this.#reports?.onBegun();
+    this.#reports?.onListening();
   }
 
   #stopListening(): void {

@@ -176,11 +176,11 @@ describe("ForeignCommits", () => {
 
   test("needs the elements of our commits from a foreign commit on, until it was examined", () => {
     const commits = made(own(LOST));
-    expect(commits.needsOwnElements).toBe(false);
+    expect(commits.needsElementsOfOwnCommits).toBe(false);
     commits.add(foreign(LOST));
-    expect(commits.needsOwnElements).toBe(true);
+    expect(commits.needsElementsOfOwnCommits).toBe(true);
     commits.takeElements(desired);
-    expect(commits.needsOwnElements).toBe(false);
+    expect(commits.needsElementsOfOwnCommits).toBe(false);
   });
 
   test("is empty after only our commits, and after the commits were examined", () => {

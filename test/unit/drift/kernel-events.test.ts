@@ -35,7 +35,7 @@ async function setUp({ isReady = true } = {}) {
   const commits: Commit[] = [];
   /** The authors of those that are not ours. */
   const foreign: string[] = [];
-  const state = { begun: 0, needsOwnElements: false };
+  const state = { begun: 0, needsElementsOfOwnCommits: false };
   const ownPids = new Set([OWN.portId]);
   const events = new KernelEvents({
     listen: kernel.listen,
@@ -48,9 +48,9 @@ async function setUp({ isReady = true } = {}) {
       commits.push(commit);
       if (commit.isForeign) foreign.push(commit.author);
     },
-    needsOwnElements: () => state.needsOwnElements,
+    needsElementsOfOwnCommits: () => state.needsElementsOfOwnCommits,
     onHostChange: () => {},
-    onBegun: () => state.begun++,
+    onListening: () => state.begun++,
   });
   await turn();
   const pass = async (ms: number) => {
@@ -65,7 +65,7 @@ describe("KernelEvents", () => {
     const { kernel, state } = await setUp();
     const { wantsElements } = kernel.last.handlers;
     expect([wantsElements(STRANGER.portId), wantsElements(OWN.portId)]).toEqual([true, false]);
-    state.needsOwnElements = true;
+    state.needsElementsOfOwnCommits = true;
     expect(wantsElements(OWN.portId)).toBe(true);
   });
 
