@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { FAMILIES } from "../../src/base/family.ts";
 import { resolveOptions } from "../../src/config/resolve.ts";
-import { strictErrors } from "../../src/inspect/check/strict-errors.ts";
+import { apiServerErrors } from "../../src/inspect/check/api-server-errors.ts";
 import { checkWarnings } from "../../src/inspect/check/warnings.ts";
 import { loadFromFiles } from "../../src/inspect/load/desired.ts";
 import type { Decoded } from "../../src/kube/decode/decode.ts";
@@ -247,7 +247,7 @@ async function checkedPaths(object: unknown): Promise<string[]> {
     userAgent: "test",
   };
   const desired = await loadFromFiles(request, { thorough: true, placeholders: true });
-  const found = [...desired.diagnostics, ...strictErrors(desired.files), ...checkWarnings(desired)];
+  const found = [...desired.diagnostics, ...apiServerErrors(desired.files), ...checkWarnings(desired)];
   return found.map((one) => one.path);
 }
 

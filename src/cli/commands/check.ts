@@ -1,9 +1,9 @@
 import { addToCount, groupBy } from "../../base/group-by.ts";
 import { joinPath } from "../../base/schema-error.ts";
+import { apiServerErrors } from "../../inspect/check/api-server-errors.ts";
 import { type CheckReport, countOf, summaryLines } from "../../inspect/check/check-report.ts";
 import { exclusions } from "../../inspect/check/exclusions.ts";
 import { askKernel, type KernelVerdict } from "../../inspect/check/kernel-verdict.ts";
-import { strictErrors } from "../../inspect/check/strict-errors.ts";
 import { compareDiagnostics, locate, serviceSubjects } from "../../inspect/check/subject.ts";
 import { checkWarnings } from "../../inspect/check/warnings.ts";
 import { type DesiredFromFiles, loadFromFiles } from "../../inspect/load/desired.ts";
@@ -97,7 +97,7 @@ function noObjects(
 
 /** Returns errors, or with `--no-strict` warnings, about objects that the API server would reject. */
 function strictDiagnostics(argv: Argv, { files }: DesiredFromFiles): Diagnostic[] {
-  const errors = strictErrors(files);
+  const errors = apiServerErrors(files);
   return isSet(argv, "no-strict")
     ? errors.map((error) => ({ ...error, severity: "warning" as const }))
     : errors;

@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { strictErrors } from "../../../../src/inspect/check/strict-errors.ts";
+import { apiServerErrors } from "../../../../src/inspect/check/api-server-errors.ts";
 import { readFiles } from "../../../../src/kube/files/read-files.ts";
 
-const directory = mkdtempSync(join(tmpdir(), "strict-errors-"));
+const directory = mkdtempSync(join(tmpdir(), "api-server-errors-"));
 afterAll(() => rmSync(directory, { recursive: true }));
 
 function read(...documents: string[]) {
@@ -17,7 +17,7 @@ function read(...documents: string[]) {
 async function errorsOf(...documents: string[]): Promise<string[]> {
   const result = await read(...documents);
   expect(result.diagnostics).toEqual([]);
-  return strictErrors(result).map(({ line, path: field, reason, severity }) => {
+  return apiServerErrors(result).map(({ line, path: field, reason, severity }) => {
     expect(severity).toBe("error");
     return `${line} ${field} ${reason.replaceAll(directory, "")}`;
   });
@@ -70,7 +70,7 @@ endpoints: [{addresses: [10.0.0.1], condition: {ready: true}}]`;
     expect(result.diagnostics.map(({ path, reason }) => `${path} ${reason}`)).toEqual([
       "spec.ports[0] must have required property 'port'",
     ]);
-    expect(strictErrors(result).map(({ path, reason }) => `${path} ${reason}`)).toEqual([
+    expect(apiServerErrors(result).map(({ path, reason }) => `${path} ${reason}`)).toEqual([
       "spec.ports[0].prot is not a field of the API: did you mean port?",
     ]);
   });
@@ -91,7 +91,7 @@ describe("an annotation", () => {
     ["nft-proxy.io/schedular", undefined],
   ])("%s is a warning if it excludes a diagnostic that does not exist", async (name, reason) => {
     const text = service(PORT).replace("namespace: shop", `annotations: {${name}: random}`);
-    const found = strictErrors(await read(text));
+    const found = apiServerErrors(await read(text));
     expect(found.map(({ code, severity, line, reason: why }) => [code, severity, line, why])).toEqual(
       reason === undefined ? [] : [["unknown-annotation", "warning", 3, reason]],
     );
@@ -101,7 +101,7 @@ describe("an annotation", () => {
 test("a misspelt annotation of a Service that is not served is a warning", async () => {
   const text = service(PORT).replace("namespace: shop", "annotations: {nft-proxy.io/schedular: random}");
   const headless = text.replace("spec:", "spec:\n  clusterIP: None");
-  expect(strictErrors(await read(headless)).map(({ code, reason }) => [code, reason])).toEqual([
+  expect(apiServerErrors(await read(headless)).map(({ code, reason }) => [code, reason])).toEqual([
     ["unknown-annotation", "is not an annotation of nft-proxy (did you mean scheduler?)"],
   ]);
 });
@@ -157,12 +157,12 @@ describe("strict checks report what the API server would refuse, though a proxy 
 
   test("a port without a name, also of a Service with other errors", async () => {
     const spec = (rest: string) => service(`  ports: [{port: 80, name: a}, {port: 81}]\n${rest}`);
-    const paths = async (rest: string) => strictErrors(await read(spec(rest))).map(({ path }) => path);
+    const paths = async (rest: string) => apiServerErrors(await read(spec(rest))).map(({ path }) => path);
     expect(await paths("  externalIPs: [5]\n  externalTrafficPolicy: Local")).toEqual(["spec.ports[1].name"]);
     expect(await paths("  externalTrafficPolicy: 5")).toEqual(["spec.ports[1].name"]);
-    expect(strictErrors(await read(service("  ports: [{port: 80, name: 5}, {port: 81, name: b}]")))).toEqual(
-      [],
-    );
+    expect(
+      apiServerErrors(await read(service("  ports: [{port: 80, name: 5}, {port: 81, name: b}]"))),
+    ).toEqual([]);
   });
 
   test("a node port of two Services, unless one is TCP and the other UDP", async () => {
@@ -181,7 +181,7 @@ describe("strict checks report what the API server would refuse, though a proxy 
   test("a cluster IP of two Services, also of one with other errors", async () => {
     const spec = (port: string) => `  clusterIP: 10.96.0.7\n  ports: [{port: ${port}}]`;
     const result = await read(service(spec("80"), "a"), service(spec("81"), "b"), service(spec('"82"'), "c"));
-    const duplicates = strictErrors(result).filter(({ code }) => code === "duplicate-cluster-ip");
+    const duplicates = apiServerErrors(result).filter(({ code }) => code === "duplicate-cluster-ip");
     expect(duplicates.map(({ line, path, object }) => `${line} ${object} ${path}`)).toEqual([
       "14 Service shop/b spec.clusterIP",
       "22 Service shop/c spec.clusterIP",
@@ -195,7 +195,7 @@ describe("strict checks report what the API server would refuse, though a proxy 
     const ports = ["a", "b"].map((name, index) => `{name: ${name}, port: ${80 + index}, nodePort: 30080}`);
     const result = await read(service(`  ports: [${ports.join(", ")}]`, "web", "NodePort"));
     expect(result.diagnostics).toHaveLength(1);
-    expect(strictErrors(result)).toEqual([]);
+    expect(apiServerErrors(result)).toEqual([]);
   });
 
   test("a node port of two Services, at the younger one, though it comes first", async () => {
@@ -218,6 +218,6 @@ test.each(["town", "town-after"])(
   "strict checks find no errors in the objects of %s, which an API server accepted",
   async (name) => {
     const paths = [`test/fixtures/${name}/objects`];
-    expect(strictErrors(await readFiles(paths, process.stdin, { thorough: true }))).toEqual([]);
+    expect(apiServerErrors(await readFiles(paths, process.stdin, { thorough: true }))).toEqual([]);
   },
 );

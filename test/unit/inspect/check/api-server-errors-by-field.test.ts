@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { splitPath } from "../../../../src/base/schema-error.ts";
-import { strictErrors } from "../../../../src/inspect/check/strict-errors.ts";
+import { apiServerErrors } from "../../../../src/inspect/check/api-server-errors.ts";
 import { ObjectGatherer } from "../../../../src/kube/files/object-gatherer.ts";
 
 const METADATA = { name: "web", namespace: "shop" };
@@ -69,7 +69,7 @@ function errorPaths(value: unknown): string[] {
   const gatherer = new ObjectGatherer({ keepDocuments: true, placeholders: true });
   gatherer.addDocument("object.yaml", { number: 1, value, lineOf: () => undefined });
   const result = gatherer.result();
-  const found = [...result.diagnostics, ...strictErrors(result)];
+  const found = [...result.diagnostics, ...apiServerErrors(result)];
   return found.filter(({ severity }) => severity === "error").map(({ path }) => path);
 }
 

@@ -32,7 +32,7 @@ interface WrittenService {
  * (as with `kubectl --validate=strict`); and warnings about annotations that have no effect. Objects with
  * other errors are included. The files must be read thoroughly.
  */
-export function strictErrors({ objects, ignored, invalid }: FilesResult): Diagnostic[] {
+export function apiServerErrors({ objects, ignored, invalid }: FilesResult): Diagnostic[] {
   const byAge = objects.services.toSorted((a, b) => compareAge(a.value, b.value));
   const served = byAge.map((from) => ({ ...from, object: `Service ${from.value.name}` }));
   const slices = sliceSubjects(objects);
@@ -45,8 +45,8 @@ export function strictErrors({ objects, ignored, invalid }: FilesResult): Diagno
   ];
   const written = [...served, ...others("Service")].flatMap(writtenService);
   const ofKind = (kind: CheckedKind, decoded: readonly Subject[]) => [
-    ...decoded.flatMap((subject) => objectErrors(kind, subject, true)),
-    ...others(kind).flatMap((subject) => objectErrors(kind, subject, false)),
+    ...decoded.flatMap((subject) => objectDiagnostics(kind, subject, true)),
+    ...others(kind).flatMap((subject) => objectDiagnostics(kind, subject, false)),
   ];
   return [
     ...ofKind("Service", served),
@@ -71,13 +71,13 @@ const COMPILE: Readonly<Record<Exclude<ObjectKind, "Node">, () => ValidateFuncti
 
 type CheckedKind = keyof typeof COMPILE;
 
-function objectErrors(kind: CheckedKind, subject: Subject, isDecoded: boolean): Diagnostic[] {
-  const found = [...apiErrors(kind, subject), ...annotationWarnings(kind, subject, isDecoded)];
+function objectDiagnostics(kind: CheckedKind, subject: Subject, isDecoded: boolean): Diagnostic[] {
+  const found = [...objectErrors(kind, subject), ...annotationWarnings(kind, subject, isDecoded)];
   return found.map((one) => locate(subject, one));
 }
 
 /** Returns the errors that the API server would report about an object, and that its decoder does not. */
-function apiErrors(kind: CheckedKind, subject: Subject | IgnoredObject): readonly FieldDiagnostic[] {
+function objectErrors(kind: CheckedKind, subject: Subject | IgnoredObject): readonly FieldDiagnostic[] {
   const written = writtenBy(subject);
   const decoded = shapeOf(kind, written);
   const { errors, part } = shapeBy(COMPILE[kind], written);
