@@ -192,7 +192,7 @@ export class Verifier implements SyncSubscriber {
   async #isUnchanged({ at, comparison, took }: Known): Promise<boolean> {
     const { events, clock, maxPeriodMs } = this.#parts;
     if (comparison.kind !== "compared" || comparison.differences.length > 0) return false;
-    const period = Math.min(maxPeriodMs(), Math.max(PERIOD, PERIOD_IN_COSTS * took));
+    const period = took === 0 ? 0 : Math.min(maxPeriodMs(), Math.max(PERIOD, PERIOD_IN_COSTS * took));
     return clock.monotonic() - at < period && (await events.isIntactSince(at));
   }
 
@@ -202,7 +202,10 @@ export class Verifier implements SyncSubscriber {
     const shared = this.#next;
     shared.wanted++;
     const leave = (): void => {
-      if (--shared.wanted === 0) shared.stop.abort(new NftStoppedError());
+      if (--shared.wanted > 0) return;
+      shared.stop.abort(new NftStoppedError());
+      // Whoever asks next must not wait for a comparison that has ended before it began.
+      if (this.#next === shared) this.#next = undefined;
     };
     signal?.addEventListener("abort", leave, { once: true });
     return shared.result.finally(() => signal?.removeEventListener("abort", leave));
@@ -211,7 +214,7 @@ export class Verifier implements SyncSubscriber {
   #newComparison(): SharedComparison {
     const stop = new AbortController();
     const result = this.#running.then(async () => {
-      this.#next = undefined;
+      if (this.#next?.result === result) this.#next = undefined;
       return await this.#compareAndReport(stop.signal);
     });
     this.#running = result;

@@ -109,6 +109,21 @@ describe("Verifier", () => {
     expect(addedIn(found)).toEqual(["10.96.0.10"]);
   });
 
+  test("compares in its first verification, even if a full sync ended meanwhile and nobody else changed anything", async () => {
+    const { fake, reconciler, events, sync, pass, slow } = await setUp();
+    events.isIntact = true;
+    await pass(PERIOD / 2);
+    reconciler.requestFullSync("periodic");
+    await sync();
+    slow(300);
+    const listed = fake.count("list");
+    await pass(PERIOD / 2);
+    const compared = fake.count("list");
+    expect(compared).toBeGreaterThan(listed);
+    await pass(PERIOD);
+    expect(fake.count("list")).toBe(compared);
+  });
+
   test("asks whether anything changed since it began the last comparison, or a full sync ended", async () => {
     const { events, verifier, clock, pass, slow } = await setUp();
     const asked: number[] = [];
@@ -414,6 +429,20 @@ describe("Verifier.find", () => {
     const all: TimedComparison[] = await Promise.all(findings);
     expect(all.map(({ comparison }) => comparison.kind)).toEqual(["unreadable", "unreadable"]);
     expect([fake.count("list") - listed, logger.lines]).toEqual([1, []]);
+  });
+
+  test("begins another comparison for a caller that comes after the last one has left the next", async () => {
+    const { verifier, hold, pass } = await setUp();
+    const release = hold();
+    const running = verifier.find();
+    await pass(0);
+    const asked = new AbortController();
+    const left = verifier.find(asked.signal);
+    asked.abort();
+    const after = verifier.find();
+    release();
+    const all: TimedComparison[] = await Promise.all([running, left, after]);
+    expect(all.map(({ comparison }) => comparison.kind)).toEqual(["compared", "unreadable", "compared"]);
   });
 
   test("continues a comparison while another caller waits for it", async () => {
