@@ -16,7 +16,7 @@ export interface DaemonInput {
   readonly hostVersions: HostVersions;
   readonly nft: Nft;
   /** The commits of this nft. */
-  readonly ownCommits: Pick<OwnCommits, "has" | "claim">;
+  readonly ownCommits: Pick<OwnCommits, "has" | "take">;
   readonly tables: TableReader;
   readonly system: HostSystem;
   readonly logger: Logger;

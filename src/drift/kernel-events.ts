@@ -10,7 +10,7 @@ import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 /** Parts of {@link KernelEvents}. */
 export interface KernelEventsParts {
   readonly listen: StartNetlinkListener;
-  readonly ownCommits: Pick<OwnCommits, "has" | "claim">;
+  readonly ownCommits: Pick<OwnCommits, "has" | "take">;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -153,7 +153,7 @@ export class KernelEvents {
     if (this.#since === undefined || messages.length === 0) return;
     const { clock, ownCommits } = this.#parts;
     const portIds = new Set(messages.map(({ portId }) => portId));
-    const isForeign = ![...portIds].every((portId) => ownCommits.claim(portId));
+    const isForeign = ![...portIds].every((portId) => ownCommits.take(portId));
     if (isForeign) this.#foreignAt = clock.monotonic();
     const program = isForeign ? programName(message.program, message.pid) : message.program;
     this.#reports?.onCommit({ messages, author: `${program} (process ${message.pid})`, isForeign });

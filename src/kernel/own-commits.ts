@@ -1,14 +1,15 @@
 /**
- * Maximum number of process ids that are kept: enough for 12 s at the highest rate, 20 transactions a second.
+ * Maximum number of process ids that are kept, also of killed processes: enough for 12 s at the highest rate,
+ * 20 transactions a second.
  */
 const MOST_PIDS = 256;
 
 /**
  * Distinguishes our commits from others' by the port id of the committing socket, which the kernel sends with
  * its notifications. The port id of nft's socket is nft's process id in its own pid namespace, unless another
- * socket already has that number. It remembers the last 256 nft processes that were given a transaction,
- * including killed ones, each from before it can commit. Each id is claimed once, because a process commits
- * at most once, and another one may get the number next or have it in another pid namespace.
+ * socket already has that number. Each process is recorded before it gets its transaction, and its id is
+ * removed with its commit: a process commits at most once. Another one may get the number next, or have it in
+ * another pid namespace.
  */
 export class OwnCommits {
   readonly #pids = new Set<number>();
@@ -27,8 +28,8 @@ export class OwnCommits {
     return this.#pids.has(portId);
   }
 
-  /** The same, for a commit that has been reported as a whole. Call it once for each. */
-  claim(portId: number): boolean {
+  /** As {@link OwnCommits.has}, for a commit that has been reported as a whole. Removes the id. */
+  take(portId: number): boolean {
     return this.#pids.delete(portId);
   }
 }

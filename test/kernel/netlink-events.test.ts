@@ -230,7 +230,7 @@ describe("OwnCommits", () => {
     await own.nft.apply(transaction(1));
     await nft("add element ip events ports { 7 }");
     await expect.poll(() => committers(heard)).toHaveLength(2);
-    expect(committers(heard).map((portId) => own.ownCommits.claim(portId))).toEqual([true, false]);
+    expect(committers(heard).map((portId) => own.ownCommits.take(portId))).toEqual([true, false]);
   });
 
   test("recognises the commit of a spare process, and of one with limited memory", async () => {
@@ -246,7 +246,7 @@ describe("OwnCommits", () => {
     // Transactions of more than a megabyte are sent to an nft that prlimit starts.
     await own.nft.apply(transaction(9_000));
     await expect.poll(() => committers(heard)).toHaveLength(3);
-    expect(committers(heard).map((portId) => own.ownCommits.claim(portId))).toEqual([true, true, true]);
+    expect(committers(heard).map((portId) => own.ownCommits.take(portId))).toEqual([true, true, true]);
   });
 });
 

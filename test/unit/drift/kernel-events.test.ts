@@ -39,7 +39,7 @@ async function setUp({ isReady = true } = {}) {
   const ownPids = new Set([OWN.portId]);
   const events = new KernelEvents({
     listen: kernel.listen,
-    ownCommits: { has: (portId) => ownPids.has(portId), claim: (portId) => ownPids.has(portId) },
+    ownCommits: { has: (portId) => ownPids.has(portId), take: (portId) => ownPids.has(portId) },
     clock,
     logger,
   });

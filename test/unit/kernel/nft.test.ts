@@ -147,19 +147,19 @@ describe("a commit is ours", () => {
 
   test("if a process of a transaction made it, and no other process", async () => {
     const { nft, own, whileRunning } = numbered();
-    const claimed: boolean[] = [];
-    whileRunning.push((pid) => claimed.push(own.claim(pid)));
+    const taken: boolean[] = [];
+    whileRunning.push((pid) => taken.push(own.take(pid)));
     await nft.apply(of(element("ip")));
     await nft.check(of(element("ip")));
     await listTable(nft, "ip");
     await nft.apply(of(element("ip6")));
-    expect(claimed).toEqual([true, false, false, true]);
+    expect(taken).toEqual([true, false, false, true]);
   });
 
   test("at most once for each process", async () => {
     const { nft, own } = numbered();
     await nft.apply(of(element("ip")));
-    expect([own.claim(1), own.claim(1), own.claim(2)]).toEqual([true, false, false]);
+    expect([own.take(1), own.take(1), own.take(2)]).toEqual([true, false, false]);
   });
 
   test("even if its process was killed or the transaction was sent twice", async () => {
@@ -171,12 +171,12 @@ describe("a commit is ours", () => {
     const { nft, own } = numbered(() => ends.shift() ?? {});
     await expect(nft.apply(of(element("ip")))).rejects.toThrow();
     await nft.apply(of(element("ip")));
-    expect([1, 2, 3].map((pid) => own.claim(pid))).toEqual([true, true, true]);
+    expect([1, 2, 3].map((pid) => own.take(pid))).toEqual([true, true, true]);
   });
 
   test("if its process is one of the last 256", async () => {
     const { nft, own } = numbered();
     for (let n = 0; n < 300; n++) await nft.apply(of(element("ip")));
-    expect([44, 45, 300].map((pid) => own.claim(pid))).toEqual([false, true, true]);
+    expect([44, 45, 300].map((pid) => own.take(pid))).toEqual([false, true, true]);
   });
 });
