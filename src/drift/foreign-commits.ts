@@ -21,8 +21,11 @@ export class ForeignCommits {
   /** The elements that foreign commits touched. */
   readonly #touched = new Set<string>();
   #isTooMuch = false;
-  /** Whether they touched anything but elements. */
-  #hasDeclarations = false;
+  /** Who last touched anything but elements, since {@link ForeignCommits.takeDeclarations}. */
+  #declarationsAuthor: string | undefined;
+  /** Who last did so before. */
+  #takenAuthor: string | undefined;
+  /** Who made the last of the commits to examine; undefined if there are none. */
   #author: string | undefined;
 
   /** Whether there is a commit to examine. */
@@ -40,7 +43,7 @@ export class ForeignCommits {
     const elements = messages.filter((message) => message.kind === "elements");
     if (isForeign) {
       this.#author = author;
-      this.#hasDeclarations ||= elements.length < messages.length;
+      if (elements.length < messages.length) this.#declarationsAuthor = author;
       for (const message of elements) for (const name of namesOf(message)) this.#touched.add(name);
     }
     this.#isTooMuch ||= this.#touched.size > MOST_ELEMENTS;
@@ -54,16 +57,16 @@ export class ForeignCommits {
    * next call reports only later commits.
    */
   takeDeclarations(): boolean {
-    const hasDeclarations = this.#hasDeclarations;
-    this.#hasDeclarations = false;
-    return hasDeclarations;
+    this.#takenAuthor = this.#declarationsAuthor;
+    this.#declarationsAuthor = undefined;
+    return this.#takenAuthor !== undefined;
   }
 
   /**
-   * Compares the elements of all commits with the desired ones, and drops the commits, but not the
-   * declarations that they touched.
+   * Compares the elements of all commits with the desired ones, and drops the commits, except for
+   * declarations touched since {@link ForeignCommits.takeDeclarations}.
    * @returns `deltas`: the elements that differ now, undefined as for {@link committedChanges} and if there
-   * are too many; `author`: who made the last foreign commit, preferably one that made a difference
+   * are too many; `author`: who last committed elements that differ, else declarations, else anything
    */
   takeElements(desired: Ruleset): {
     readonly deltas: readonly TableDelta[] | undefined;
@@ -74,12 +77,14 @@ export class ForeignCommits {
         commits.flatMap(({ messages }) => messages),
         desired,
       );
-    const isWrong = (commit: Commit) => commit.isForeign && changesOf([commit])?.length !== 0;
-    const author = this.#commits.findLast(isWrong)?.author ?? this.#author ?? "";
+    // A commit whose elements cannot be compared one by one may differ.
+    const mayDiffer = (commit: Commit) => commit.isForeign && changesOf([commit])?.length !== 0;
+    const suspect = this.#commits.findLast(mayDiffer)?.author ?? this.#takenAuthor;
+    const author = (this.#isTooMuch ? undefined : suspect) ?? this.#author ?? "";
     const deltas = this.#isTooMuch ? undefined : changesOf(this.#commits);
-    const [hasDeclarations, last] = [this.#hasDeclarations, this.#author];
+    const nextAuthor = this.#declarationsAuthor;
     this.clear();
-    if (hasDeclarations) [this.#hasDeclarations, this.#author] = [hasDeclarations, last];
+    this.#author = this.#declarationsAuthor = nextAuthor;
     return { deltas, author };
   }
 
@@ -87,7 +92,8 @@ export class ForeignCommits {
     this.#commits = [];
     this.#touched.clear();
     this.#isTooMuch = false;
-    this.#hasDeclarations = false;
+    this.#declarationsAuthor = undefined;
+    this.#takenAuthor = undefined;
     this.#author = undefined;
   }
 

@@ -221,6 +221,19 @@ describe("ForeignCommits", () => {
     expect(made(second).takeElements(desired).author).toBe("second");
   });
 
+  test("names who touched declarations, rather than a later author of elements that do not differ", () => {
+    const touched: TableMessage = { ...PLACE, kind: "chain", op: "new", family: "ip", name: "services" };
+    const second = (...messages: TableMessage[]) => ({ ...foreign(...messages), author: "second" });
+    for (const [message, author] of [
+      [BACK, OTHER],
+      [LOST, "second"],
+    ] as const) {
+      const commits = made(foreign(touched), second(message));
+      commits.takeDeclarations();
+      expect(commits.takeElements(desired).author).toBe(author);
+    }
+  });
+
   test("cannot tell changes of more than 3000 elements by others, until these were examined", () => {
     const many = Array.from({ length: 3001 }, (_, n) =>
       message("new", "ip", "cluster-ips", `198.18.${n >> 8}.${n & 255}`),
