@@ -13,9 +13,7 @@ export interface SharedLimits {
 export interface Claim {
   readonly service: Pick<Service, "name" | "createdAt">;
   readonly amount: number;
-  /**
-   * The name of the wanted resource, if Services with the same name share it. Only the oldest one is charged.
-   */
+  /** Claims with equal names here want the same thing: only the oldest is charged. */
   readonly shared?: string | undefined;
 }
 
@@ -119,29 +117,31 @@ export class AgeBudget<C extends Claim = Claim> {
   }
 
   #divide(): Shortfalls {
-    const { all, namespace } = this.#limits;
+    const { all, namespace: namespaceLimit } = this.#limits;
     this.#order ??= [...this.#claims.values()].sort((a, b) => compareAge(a.service, b.service));
     const shortfalls = new Map<ServiceName, Shortfall>();
-    const leftOf = new Map(Array.from(this.#over, (name) => [name, namespace]));
-    const given = new Set<string>();
+    const leftIn = new Map(Array.from(this.#over, (name) => [name, namespaceLimit]));
+    const [chargedOnce, chargedIn] = [new Set<string>(), new Set<string>()];
     let left = all;
     for (const { service, amount, shared } of this.#order) {
-      const own = leftOf.size === 0 ? undefined : namespaceOf(service.name);
-      const leftOfOwn = own === undefined ? undefined : leftOf.get(own);
-      const wantedOfOwn = given.has(`${own} ${shared}`) ? 0 : amount;
-      if (leftOfOwn !== undefined && wantedOfOwn > leftOfOwn) {
-        const short = { budget: namespace, left: leftOfOwn, wanted: wantedOfOwn };
+      const namespace = leftIn.size === 0 ? undefined : namespaceOf(service.name);
+      const leftInNamespace = namespace === undefined ? undefined : leftIn.get(namespace);
+      const wantedInNamespace = chargedIn.has(`${namespace} ${shared}`) ? 0 : amount;
+      if (leftInNamespace !== undefined && wantedInNamespace > leftInNamespace) {
+        const short = { budget: namespaceLimit, left: leftInNamespace, wanted: wantedInNamespace };
         shortfalls.set(service.name, { of: "namespace", ...short });
         continue;
       }
-      const wanted = shared !== undefined && given.has(shared) ? 0 : amount;
+      const wanted = shared !== undefined && chargedOnce.has(shared) ? 0 : amount;
       if (wanted > left) {
         shortfalls.set(service.name, { of: "all", budget: all, left, wanted });
         continue;
       }
       left -= wanted;
-      if (own !== undefined && leftOfOwn !== undefined) leftOf.set(own, leftOfOwn - wantedOfOwn);
-      if (shared !== undefined) given.add(shared).add(`${own} ${shared}`);
+      if (shared !== undefined) chargedOnce.add(shared);
+      if (namespace === undefined || leftInNamespace === undefined) continue;
+      leftIn.set(namespace, leftInNamespace - wantedInNamespace);
+      if (shared !== undefined) chargedIn.add(`${namespace} ${shared}`);
     }
     return shortfalls;
   }
