@@ -15,7 +15,7 @@ import {
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
 import { type Balancer, balancerName, chooserName, rememberName } from "./chain-names.ts";
-import { type Draw, FIRST } from "./draws.ts";
+import { type Draw, FIRST_ENDPOINT_DRAW } from "./draws.ts";
 import { type FrontendKind, PORTS } from "./frontend-kinds.ts";
 import { HAS_PORTS, sourceAddress } from "./keys.ts";
 import { type ListName, LOCAL_BIT, MEMBERSHIP, STICKY_MASK, TO_CLUSTER_LIST } from "./list-ids.ts";
@@ -35,7 +35,7 @@ export const REGISTER: Expression = meta("priority");
 
 /**
  * The id of the service port that has the list or external way in the register. With session affinity, the
- * bits that are masked here are 0 anyway.
+ * bits of endpoints stay: they are 0 in such an id.
  */
 export const SERVICE_PORT_ID: Expression = masked(REGISTER, TO_CLUSTER_LIST);
 
@@ -62,28 +62,30 @@ export function hasBit(bit: number): Statement {
  * chain has no endpoint at the last numbers: then the next rule draws again.
  *
  * Packets in flight when their list shrank may find nothing either: lookups see the newest elements even in
- * older rules. All chains share the one with the first number, which exists as long as the list.
+ * older rules. So the last rule goes to the chain that translates to number 0: a list has it as long as it
+ * has any endpoint.
  */
 function drawRules(family: Family, balancer: Balancer, kind: FrontendKind): Rule[] {
   // nft requires a match of the transport protocol in rules that translate the port.
   const numbers = balancer.method.numbers(family, balancer.count);
   const rules = numbers.map((number) => [HAS_PORTS, toEndpoint(family, kind, number)]);
-  return balancer.count === 1 ? rules : [...rules, gotoChain(balancerName({ ...balancer, ...FIRST }, kind))];
+  const first = balancerName({ ...balancer, ...FIRST_ENDPOINT_DRAW }, kind);
+  return balancer.count === 1 ? rules : [...rules, gotoChain(first)];
 }
 
 function gotoChain(target: string): Rule {
   return [{ goto: { target } }];
 }
 
-/** @param number the endpoint's number in the list; with session affinity, the list that it is in */
+/** @param number the endpoint's number in the list; with session affinity, {@link MEMBERSHIP} of the list */
 function toEndpoint(family: Family, { kind, endpoints }: FrontendKind, number: Expression): Statement {
   const endpoint = lookup(concat(REGISTER, number), endpoints);
   return kind === "interval" ? dnatToAddress(endpoint) : dnatTo(family, endpoint);
 }
 
 /**
- * The chain that draws an endpoint of the list in the register, and puts its id there. One for all timeouts,
- * as {@link affinityRules} are for all numbers of endpoints.
+ * The chain that draws an endpoint of the list in the register, and puts its id there. All timeouts share it,
+ * just as all numbers of endpoints share {@link affinityRules}.
  */
 export function chooserChain(family: Family, draw: Draw): Chain {
   const take = (number: Expression) => assign(REGISTER, lookup(concat(REGISTER, number), AFFINITY_IDS));
@@ -91,14 +93,14 @@ export function chooserChain(family: Family, draw: Draw): Chain {
   const rules: Rule[] = numbers.map((number) => [take(number), { return: null }]);
   return {
     name: chooserName(draw),
-    rules: draw.count === 1 ? rules : [...rules, gotoChain(chooserName(FIRST))],
+    rules: draw.count === 1 ? rules : [...rules, gotoChain(chooserName(FIRST_ENDPOINT_DRAW))],
   };
 }
 
 /**
  * The chain that remembers the endpoint in the register for the packet's client. Does nothing if the map is
  * full.
- * @param isLocal whether the client has another entry for the list of the whole cluster
+ * @param isLocal whether the entry is the separate one for the list of this node
  */
 export function rememberChain(family: Family, seconds: number, isLocal: boolean): Chain {
   const elem = { elem: { val: clientKey(family, isLocal ? "local" : "cluster"), timeout: seconds } };
@@ -121,28 +123,30 @@ export function rememberChain(family: Family, seconds: number, isLocal: boolean)
  * between 3 and 4:
  * - Finds the client's endpoint of the other list, and remembers it for this one. The other entry stays.
  * - The client gets this endpoint if it is in the list.
- * - Otherwise, deletes the entry of the first of these rules.
+ * - Otherwise, deletes the entry that the first of these three rules wrote.
  */
 function affinityRules(family: Family, balancer: Balancer, kind: FrontendKind): Rule[] {
   const list = balancer.local ? "local" : "cluster";
-  const own = balancer.bothLists ? list : "cluster";
+  // If all connections use one list, its entries have the cluster's number.
+  const entryList = balancer.bothLists ? list : "cluster";
   const find = (client: Expression) => assign(REGISTER, lookup(client, AFFINITY));
-  const remember = verdictMap(clientsId(own), AFFINITY_TIMEOUTS);
+  const remember = verdictMap(clientsId(entryList), AFFINITY_TIMEOUTS);
   const forget: Rule = [
-    { map: { op: "delete", elem: clientKey(family, own), data: 0, map: `@${AFFINITY}` } },
+    { map: { op: "delete", elem: clientKey(family, entryList), data: 0, map: `@${AFFINITY}` } },
   ];
-  const translate: Rule = [HAS_PORTS, toEndpoint(family, kind, randomNumber(1, MEMBERSHIP[list]))];
+  const toMember = toEndpoint(family, kind, randomNumber(1, MEMBERSHIP[list]));
+  const translate: Rule = [HAS_PORTS, toMember];
   const first = lookup(concat(listOf(list), randomNumber(1, 0)), AFFINITY_IDS);
   const other = clientKey(family, balancer.local ? "cluster" : "local");
   return [
-    [find(clientKey(family, own)), remember],
+    [find(clientKey(family, entryList)), remember],
     translate,
     forget,
     ...(balancer.bothLists ? [[find(other), remember], translate, forget] : []),
     [assign(REGISTER, listOf(list)), verdictMap(REGISTER, AFFINITY_CHOOSERS)],
     [remember],
     translate,
-    [HAS_PORTS, assign(REGISTER, first), ...translate.slice(1)],
+    [HAS_PORTS, assign(REGISTER, first), toMember],
   ];
 }
 
@@ -152,7 +156,7 @@ const SERVICE_PORT = masked(REGISTER, STICKY_MASK);
 const listOf = (list: ListName): Expression =>
   list === "cluster" ? SERVICE_PORT : withBit(REGISTER, STICKY_MASK, LOCAL_BIT);
 
-/** The first part of the keys of clients with an endpoint of a list. */
+/** The first part of the keys of clients of a list. It equals {@link listOf}: see `CLIENTS_OF`. */
 const clientsId = listOf;
 
 /** The key of the packet's client in the affinity map. nft accepts a mask only in the first part of a key. */

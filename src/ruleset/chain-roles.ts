@@ -2,7 +2,7 @@ import type { Chain } from "../nft/ast/ruleset.ts";
 import { balancerChain, chooserChain, rememberChain } from "./balancers.ts";
 import { type Balancer, balancerName, STATIC_CHAINS, type StaticChainName } from "./chain-names.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
-import { type Draw, type DrawMethod, FIRST, parseDraw } from "./draws.ts";
+import { type Draw, type DrawMethod, FIRST_ENDPOINT_DRAW, parseDraw } from "./draws.ts";
 import { type FrontendKind, PORTS } from "./frontend-kinds.ts";
 import { AFFINITY_SECONDS } from "./setting-grids.ts";
 
@@ -88,7 +88,7 @@ function keptRole(name: string, methods: readonly DrawMethod[]): KeptRole | unde
 const AFFINITY: ReadonlyMap<string, Balancer> = new Map(
   [{}, { bothLists: true as const }].flatMap((bothLists) =>
     [false, true].map((local) => {
-      const balancer = { ...FIRST, affinitySeconds: 1, local, ...bothLists };
+      const balancer = { ...FIRST_ENDPOINT_DRAW, affinitySeconds: 1, local, ...bothLists };
       return [balancerName(balancer, PORTS), balancer];
     }),
   ),

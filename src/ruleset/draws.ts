@@ -34,7 +34,7 @@ export const RANDOM: DrawMethod = {
 };
 
 /** Draws the first endpoint of any list. */
-export const FIRST: Draw = { method: RANDOM, count: 1 };
+export const FIRST_ENDPOINT_DRAW: Draw = { method: RANDOM, count: 1 };
 
 /** `balance-2` */
 export function drawText({ method, count }: Draw): string {

@@ -6,7 +6,7 @@ import { selectChains } from "../nft/select.ts";
 import { toTransaction } from "../nft/transaction.ts";
 import { balancerChain, rememberChain } from "./balancers.ts";
 import { type Balancer, balancerName, type ChainName, REJECT_CHAIN } from "./chain-names.ts";
-import { FIRST, RANDOM } from "./draws.ts";
+import { FIRST_ENDPOINT_DRAW, RANDOM } from "./draws.ts";
 import { PORTS } from "./frontend-kinds.ts";
 import { LEAST_REGISTER_VALUE, MOST_STICKY_PORTS } from "./list-ids.ts";
 import type { FamilyContext, FeatureNeeds, RulesetPart } from "./node-context.ts";
@@ -143,7 +143,7 @@ function using(statement: LastStatement): Transaction {
 function sampleTable(context: FamilyContext): Table {
   const chains = [
     ...staticChains(context, new Set([SOURCE_RANGES_PART])),
-    ...[{ ...PLAIN, ...FIRST }, PLAIN, STICKY].map((balancer) => balancerChain(context.family, balancer)),
+    ...[{ ...PLAIN, ...FIRST_ENDPOINT_DRAW }, PLAIN, STICKY].map((one) => balancerChain(context.family, one)),
     rememberChain(context.family, 60, true),
   ];
   const specs = [...setSpecs(context), ...sourceRangesSpecs(context)];

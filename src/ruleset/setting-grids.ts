@@ -14,29 +14,31 @@ const SECONDS_STEP = 0.1;
 /** Timeouts of session affinity: each second up to a minute, then steps of at most 10 %. Ascending. */
 export const AFFINITY_SECONDS: readonly number[] = [
   ...Array.from({ length: 59 }, (_, index) => index + 1),
-  ...EXACT_SECONDS.flatMap((first, index) => stepsFrom(first, EXACT_SECONDS[index + 1] ?? first)),
+  ...EXACT_SECONDS.flatMap((first, index) => stepsFrom(first, EXACT_SECONDS[index + 1])),
 ];
 
-/** The timeouts from one exact timeout to the next, without the latter. */
-function stepsFrom(first: number, next: number): readonly number[] {
-  const count = Math.max(1, Math.ceil(Math.log(next / first) / Math.log(1 + SECONDS_STEP)));
+/** The timeouts from one exact timeout to the next, without the latter; only the first if none is next. */
+function stepsFrom(first: number, next: number | undefined): readonly number[] {
+  if (next === undefined) return [first];
+  const count = Math.ceil(Math.log(next / first) / Math.log(1 + SECONDS_STEP));
   return Array.from({ length: count }, (_, step) => Math.floor(first * (next / first) ** (step / count)));
 }
 
 /**
- * The timeout of session affinity that the rules have: never shorter, and at most 10 % longer.
+ * The timeout of session affinity that the rules have: the smaller of both, rounded up. So it may exceed
+ * `most` by 10 %.
  * @param seconds 1 to 86,400
- * @param most the longest permitted one, which is rounded up, too
+ * @param most the longest permitted one
  */
 export function roundedAffinitySeconds(seconds: number, most: number): number {
   const wanted = Math.min(seconds, most);
   return AFFINITY_SECONDS.find((one) => one >= wanted) ?? wanted;
 }
 
-/** The greatest number of endpoints that has a chain of its own, whatever its neighbours. */
+/** Up to this number of endpoints, each number has a chain of its own. */
 const MOST_EXACT = 64;
 
-/** The step of larger numbers: with two draws, 1.2 % of connections miss at most. */
+/** The step of larger numbers: at most 1.2 % of connections find no endpoint in two draws. */
 const COUNT_STEP = 1.125;
 
 /** More endpoints than a node can hold. */
@@ -55,9 +57,9 @@ function drawCounts(): readonly number[] {
 }
 
 /**
- * The numbers among which to draw one of a list's endpoints, one after another until one exists. Only the
- * last is certain to exist.
- * @param count one of {@link DRAW_COUNTS}, for lists that are longer than the one before it
+ * The numbers among which a chain draws, in turn, until the list has an endpoint with the number drawn. Only
+ * the last draw is certain to find one.
+ * @param count one of {@link DRAW_COUNTS}, for lists that are longer than the previous count
  */
 export function drawsOf(count: number): readonly number[] {
   if (count <= MOST_EXACT) return [count];

@@ -6,7 +6,7 @@ import { balancerChain, chooserChain, rememberChain } from "../../../src/ruleset
 import { type Balancer, balancerName, chooserName, rememberName } from "../../../src/ruleset/chain-names.ts";
 import { chainRole, keepChain } from "../../../src/ruleset/chain-roles.ts";
 import { DeltaTracker } from "../../../src/ruleset/delta-tracker.ts";
-import { type Draw, FIRST } from "../../../src/ruleset/draws.ts";
+import { type Draw, FIRST_ENDPOINT_DRAW } from "../../../src/ruleset/draws.ts";
 import { PORTS } from "../../../src/ruleset/frontend-kinds.ts";
 import { drawMethodsIn } from "../../../src/ruleset/node-context.ts";
 import { setSpecs } from "../../../src/ruleset/set-specs.ts";
@@ -19,7 +19,7 @@ const DRAWS: readonly Draw[] = METHODS.flatMap((method) => method.counts.map((co
 
 const AFFINITY: readonly Balancer[] = [false, true].flatMap((local) =>
   [{}, { bothLists: true as const }].map((bothLists) => ({
-    ...{ ...FIRST, affinitySeconds: 1, local },
+    ...{ ...FIRST_ENDPOINT_DRAW, affinitySeconds: 1, local },
     ...bothLists,
   })),
 );
