@@ -45,14 +45,14 @@ export interface Conflict {
 
 /**
  * The desired ruleset of one family, made from the rules of all service ports, and the part of it that the
- * kernel does not have yet. It depends only on these rules, not on their history, except for the numbers of
- * lists and of endpoints in lists.
+ * kernel does not have yet. It depends only on these rules, not on their history: docs/dev/design.md
+ * ("No history") has the exceptions.
  */
 export class FamilyState {
   readonly #tracker: DeltaTracker;
   readonly #rules = new Map<ServicePortKey, ServicePortRules>();
-  /** The committed rules of each service port changed since the last commit; undefined for none. */
-  readonly #before = new Map<ServicePortKey, ServicePortRules | undefined>();
+  /** For each service port that changed since the last commit: its committed rules; undefined for none. */
+  readonly #committedRules = new Map<ServicePortKey, ServicePortRules | undefined>();
   readonly #lost = new LostFrontends();
   readonly #frontends = new FrontendOwners(this.#lost);
   readonly #parts: OptionalParts;
@@ -69,7 +69,7 @@ export class FamilyState {
   /** The feature that gives service ports intervals of ports, if any. */
   readonly #intervalFeature: RulesetPart | undefined;
   /** Undefined without this feature. */
-  readonly #intervals: DividedIntervals | undefined;
+  readonly #dividedIntervals: DividedIntervals | undefined;
   #context: FamilyContext;
 
   /** @param ids known ids of service ports; none if absent */
@@ -85,7 +85,7 @@ export class FamilyState {
     );
     this.#context = context;
     this.#intervalFeature = context.features.find(({ intervals }) => intervals !== undefined);
-    this.#intervals = this.#intervalFeature?.intervals?.divide(
+    this.#dividedIntervals = this.#intervalFeature?.intervals?.divide(
       () => [...this.#frontends.owners.keys(), ...this.#context.apiServers],
       this.#lost,
     );
@@ -136,7 +136,7 @@ export class FamilyState {
     for (const frontend of rules.frontends) this.#setCandidate(frontend.key, before, rules);
     if (before !== undefined)
       this.#withdraw(before, new Set(rules.frontends.map((frontend) => frontend.key)));
-    this.#intervals?.replace(before, rules);
+    this.#dividedIntervals?.replace(before, rules);
   }
 
   /** Removes a service port. Call {@link FamilyState.divideIntervals} afterwards. */
@@ -147,19 +147,20 @@ export class FamilyState {
     this.#rules.delete(key);
     this.#parts.remove(key);
     this.#withdraw(rules, new Set());
-    this.#intervals?.replace(rules, undefined);
+    this.#dividedIntervals?.replace(rules, undefined);
   }
 
   /**
-   * Divides ports among intervals again if these or explicit ports changed. Called after many changes.
+   * Divides ports among intervals again if these or explicit ports changed, and deletes the parts of the
+   * table that no service port needs any longer. Called after many changes.
    * @returns whether any interval changed
    */
   divideIntervals(): boolean {
-    const { pieces = [], addedPorts = [], deletedPorts = [] } = this.#intervals?.update() ?? {};
+    const { pieces = [], addedPorts = [], deletedPorts = [] } = this.#dividedIntervals?.update() ?? {};
     for (const { before, after } of pieces) this.#replaceFrontend(before, after);
     for (const port of addedPorts) this.#setExplicitPort(port, true);
     for (const port of deletedPorts) this.#setExplicitPort(port, false);
-    this.#parts.cleanUp(!this.sourceRanges.isEmpty);
+    this.#parts.cleanUp(this.sourceRanges.isAny);
     return pieces.length > 0;
   }
 
@@ -192,13 +193,14 @@ export class FamilyState {
   ownerOf(frontend: string): ServicePort | undefined {
     const owner = this.#frontends.owners.get(frontend);
     if (owner !== undefined) return owner.port;
-    const piece = this.#intervals?.piece(frontend)?.port.key;
-    return piece && this.#rules.get(piece)?.port;
+    // The service port may have changed or gone since ports were divided: then its piece has the earlier one.
+    const portKey = this.#dividedIntervals?.piece(frontend)?.port.key;
+    return portKey && this.#rules.get(portKey)?.port;
   }
 
   /**
-   * The frontend of a destination and the service port that has it; undefined if there is none. The key of an
-   * interval is that of the piece with the port.
+   * The frontend of a destination and the service port that has it; undefined if there is none. In an
+   * interval, `key` is that of the piece that contains the port.
    * @param hasNodePorts whether NodePorts answer at the address
    */
   frontendAt(
@@ -215,14 +217,14 @@ export class FamilyState {
     const [frontend = ""] = keys;
     // API servers take precedence over intervals.
     if (this.#context.apiServers.includes(frontend)) return undefined;
-    const key = this.#intervals?.pieceAt(frontend)?.rules.key;
+    const key = this.#dividedIntervals?.pieceAt(frontend)?.rules.key;
     const owner = key === undefined ? undefined : this.ownerOf(key);
     return key === undefined || owner === undefined ? undefined : { key, port: owner };
   }
 
   /** The pieces of an interval that a service port has: others may have some of its ports. */
   piecesOf(key: ServicePortKey, interval: FrontendRules): readonly FrontendRules[] {
-    return this.#intervals?.piecesOf(key, interval) ?? [];
+    return this.#dividedIntervals?.piecesOf(key, interval) ?? [];
   }
 
   /** The service port to which the id of a list or endpoint belongs. */
@@ -268,7 +270,7 @@ export class FamilyState {
   conflicts(most = Number.POSITIVE_INFINITY): Conflict[] {
     const family = this.table.family;
     const explicit = firstSorted(this.#frontends.conflicts, most, ([frontend]) => frontend);
-    const ofIntervals = firstSorted(this.#intervals?.conflicts() ?? [], most, ({ frontend }) => frontend);
+    const ofIntervals = firstSorted(this.#dividedIntervals?.conflicts() ?? [], most, (one) => one.frontend);
     const all = [
       ...explicit.map(([frontend, candidates]) => {
         const [winner, ...losers] = candidates.map(({ port }) => port) as [ServicePort, ...ServicePort[]];
@@ -281,13 +283,13 @@ export class FamilyState {
 
   /** The service ports that lost a frontend, or part of an interval, in the order of succession. */
   losersOf(frontend: string): readonly ServicePort[] {
-    if (kindOf(frontend, this.kinds) !== PORTS) return this.#intervals?.losersOf(frontend) ?? [];
+    if (kindOf(frontend, this.kinds) !== PORTS) return this.#dividedIntervals?.losersOf(frontend) ?? [];
     return (this.#frontends.conflicts.get(frontend) ?? []).slice(1).map(({ port }) => port);
   }
 
   /** The service ports whose rules are not in the kernel yet, sorted, with their committed rules. */
   uncommitted(): { readonly key: ServicePortKey; readonly before: ServicePortRules | undefined }[] {
-    return sortedEntries(this.#before).map(([key, before]) => ({ key, before }));
+    return sortedEntries(this.#committedRules).map(([key, before]) => ({ key, before }));
   }
 
   /** A copy of the table as last committed. */
@@ -295,7 +297,11 @@ export class FamilyState {
     return this.#tracker.committedTable();
   }
 
-  /** Does {@link SourceRangeLists.prepare} for the source ranges of a service port, if it has any. */
+  /**
+   * Does {@link SourceRangeLists.prepare} for a service port: all its frontends with source ranges have the
+   * same.
+   * @returns whether {@link FamilyState.put} causes no more work for these than `most`
+   */
   prepareSourceRanges({ frontends }: ServicePortRules, most: number): boolean {
     const guard = frontends.find((frontend) => frontend.guard !== undefined)?.guard;
     if (guard === undefined) return true;
@@ -335,7 +341,7 @@ export class FamilyState {
 
   /** As {@link DeltaTracker.work}, with one for each interval that waits to be divided. */
   get work(): number {
-    return this.#tracker.work + (this.#intervals?.changed ?? 0);
+    return this.#tracker.work + (this.#dividedIntervals?.changed ?? 0);
   }
 
   /** Records that the kernel has the whole table. */
@@ -343,7 +349,7 @@ export class FamilyState {
     this.#tracker.markCommitted();
     this.ids.markCommitted();
     this.sourceRanges.markCommitted();
-    this.#before.clear();
+    this.#committedRules.clear();
   }
 
   /** Keeps the balancing chains that the kernel's table has: a table never deletes them. */
@@ -357,7 +363,7 @@ export class FamilyState {
   /** The frontends and pieces of intervals, each with the service port that has it. */
   *#ownedFrontends(): Generator<OwnedFrontend> {
     for (const [frontend, rules] of this.#frontends.owners) yield ownedFrontend(rules, frontend);
-    yield* this.#intervals?.pieces() ?? [];
+    yield* this.#dividedIntervals?.pieces() ?? [];
   }
 
   #putSourceRangeList(rules: FrontendRules): void {
@@ -368,10 +374,10 @@ export class FamilyState {
 
   /** Keeps the rules before the first change since the last commit. */
   #noteCommitted(key: ServicePortKey, rules: ServicePortRules | undefined): void {
-    if (!this.#before.has(key)) this.#before.set(key, rules);
+    if (!this.#committedRules.has(key)) this.#committedRules.set(key, rules);
   }
 
-  /** Removes former rules: their shared elements, and their candidates for frontends that are not kept. */
+  /** Removes former rules: their shared elements, and the rules as candidates for frontends not in `kept`. */
   #withdraw(rules: ServicePortRules, kept: ReadonlySet<string>): void {
     for (const { key } of rules.frontends) {
       if (!kept.has(key)) this.#setCandidate(key, rules, undefined);
@@ -400,7 +406,8 @@ export class FamilyState {
   /** Records that an explicit port came or went: the frontend of a service port, or an API server. */
   #updateExplicitPort(key: string): void {
     const isThere = this.#frontends.owners.has(key) || this.#context.apiServers.includes(key);
-    if (this.#intervals?.setPort(key, isThere)) this.#setExplicitPort(key, isThere);
+    const hasIntervals = this.#dividedIntervals?.setPort(key, isThere);
+    if (hasIntervals) this.#setExplicitPort(key, isThere);
   }
 
   #setExplicitPort(key: string, isThere: boolean): void {
@@ -413,10 +420,10 @@ export class FamilyState {
     const [from, to] = [before?.rules, after?.rules];
     const key = (to ?? from)?.key ?? "";
     const kind = kindOf(key, this.kinds);
-    const guard = to?.guard && this.sourceRanges.add(to.guard);
+    const rangeList = to?.guard && this.sourceRanges.add(to.guard);
     this.#tracker.setElement(NO_ENDPOINTS, key, to?.refusal && REFUSALS[to.refusal]);
-    if (guard !== undefined || from?.guard !== undefined)
-      this.#tracker.setElement(kind.sourceRangeLists, key, guard);
+    if (rangeList !== undefined || from?.guard !== undefined)
+      this.#tracker.setElement(kind.sourceRangeLists, key, rangeList);
     const lists = after && this.#rules.get(after.port.key)?.lists;
     if (after === undefined || to?.way === undefined || lists === undefined)
       this.#tracker.deleteElement(kind.lists, key);
@@ -435,7 +442,7 @@ export class FamilyState {
   /** Writes the id of a frontend's list again. */
   #putListOf(key: string): void {
     const owner = this.#frontends.owners.get(key);
-    const { port, rules } = this.#intervals?.piece(key) ?? (owner && ownedFrontend(owner, key)) ?? {};
+    const { port, rules } = (owner ? ownedFrontend(owner, key) : this.#dividedIntervals?.piece(key)) ?? {};
     const id = port && this.ids.of(port.key);
     if (rules?.way !== undefined && id !== undefined) this.#putList(key, listId(id, rules.way));
   }

@@ -50,9 +50,9 @@ export class SourceRangeLists {
     this.#tracker = tracker;
   }
 
-  /** Whether the table has no list, stale ones included. */
-  get isEmpty(): boolean {
-    return this.#lists.size + this.#stale.size === 0;
+  /** Whether the table has a list, if only a stale one. */
+  get isAny(): boolean {
+    return this.#lists.size + this.#stale.size > 0;
   }
 
   /** Number of elements of lists without frontends. */
