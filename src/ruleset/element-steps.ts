@@ -5,8 +5,9 @@ import type { Step } from "./plan-step.ts";
 import { AFFINITY_IDS, LISTS } from "./sets.ts";
 
 /**
- * Returns the steps that change elements. The state is consistent after each step. Elements are added first,
- * entries last among them; then some get other values; then elements are deleted, entries first.
+ * Returns the steps that change elements. The state is consistent after each step. Entries, which packets
+ * look up first, are added after other elements and deleted before them. Between, elements get other values.
+ * Only limited sets delete first, to make room.
  */
 export function elementSteps(deltas: readonly TableDelta[], kinds: readonly FrontendKind[]): Step[] {
   const isVerdict = ({ spec }: ElementsDelta) => spec.value === "verdict";
@@ -25,7 +26,7 @@ export function elementSteps(deltas: readonly TableDelta[], kinds: readonly Fron
       delta.elements.filter(({ spec }) => hasIntervalKeys(spec)),
     ),
   );
-  // The sets that packets look up first. A port gets its own list before it leaves the interval around it.
+  // A port needs its own list as long as rules skip the interval around it.
   const explicit = kinds.flatMap((kind) => (kind.kind === "interval" ? kind.explicitPorts : []));
   const entries = [LISTS, ...explicit].flatMap((set) => parts.filter(({ added }) => added.spec.name === set));
   const others = parts.filter((part) => !entries.includes(part));
@@ -35,15 +36,15 @@ export function elementSteps(deltas: readonly TableDelta[], kinds: readonly Fron
     deltas: of.map((part) => onlyElements(part.delta, [part[change]])),
     divided: "in order",
   });
-  const isNeeded = neededByIntervals(
+  const isKeptForIntervals = keptForIntervals(
     intervals.flatMap(({ elements }) => elements.filter(({ spec }) => isIntervalMap(spec.name, kinds))),
   );
-  const values = (name: Step["name"], areNeeded: boolean): Step => ({
+  const values = (name: Step["name"], areKept: boolean): Step => ({
     name,
     deltas: parts.map(({ delta, replaced }) =>
       onlyElements(
         delta,
-        partOf(replaced, (key) => isNeeded(replaced, key) === areNeeded),
+        partOf(replaced, (key) => isKeptForIntervals(replaced, key) === areKept),
       ),
     ),
     divided: "in order",
@@ -62,15 +63,16 @@ export function elementSteps(deltas: readonly TableDelta[], kinds: readonly Fron
 
 /**
  * Returns a function that tells whether intervals need the earlier value of an element until they have moved.
- * The numbers of sticky endpoints lead connections of ports and of intervals to the same ids, but the new ids
- * of a service port without intervals lead those of intervals nowhere.
+ * Ports and intervals find the same ids at the numbers of a sticky list. If the last interval leaves a
+ * service port, its new ids lead connections of intervals nowhere. So those that still have its list need the
+ * earlier ids.
  * @param lists the changes of maps that lead from intervals to lists
  */
-function neededByIntervals(lists: readonly ElementsDelta[]): (of: ElementsDelta, key: string) => boolean {
+function keptForIntervals(lists: readonly ElementsDelta[]): (of: ElementsDelta, key: string) => boolean {
   const idOf = (text: string) => parseId(Number.parseInt(text, 10))?.servicePort;
-  const areMoved = lists.some(({ deleted }) => deleted.length > 0);
+  const doIntervalsMove = lists.some(({ deleted }) => deleted.length > 0);
   const gaining = new Set(lists.flatMap(({ added }) => added.map(({ value }) => idOf(value))));
-  return ({ spec }, key) => areMoved && spec.name === AFFINITY_IDS && !gaining.has(idOf(key));
+  return ({ spec }, key) => doIntervalsMove && spec.name === AFFINITY_IDS && !gaining.has(idOf(key));
 }
 
 /** The elements of one set that are added, get another value, and are deleted. */
@@ -83,14 +85,14 @@ interface DividedElements {
 function divided({ spec, deleted, added }: ElementsDelta): DividedElements {
   const gone = new Map(added.length === 0 ? [] : deleted.map((element) => [element.key, element]));
   const replaced = gone.size === 0 ? [] : added.filter(({ key }) => gone.has(key));
-  const stays = new Set(replaced.map(({ key }) => key));
+  const replacedKeys = new Set(replaced.map(({ key }) => key));
   return {
     added: { spec, deleted: [], added: gone.size === 0 ? added : added.filter(({ key }) => !gone.has(key)) },
     // In the same order, as both may be split.
     replaced: { spec, deleted: replaced.flatMap(({ key }) => gone.get(key) ?? []), added: replaced },
     deleted: {
       spec,
-      deleted: stays.size === 0 ? deleted : deleted.filter(({ key }) => !stays.has(key)),
+      deleted: replacedKeys.size === 0 ? deleted : deleted.filter(({ key }) => !replacedKeys.has(key)),
       added: [],
     },
   };
