@@ -92,17 +92,17 @@ export function* trialTransactions(
 }
 
 /**
- * Separates the deletions of chains, and of the objects that these chains may use, from all other changes.
+ * Separates the deletions of chains, and of the sets and other objects that they may use, from other changes.
  * Some kernels before 6.2 answer EBUSY if one transaction deletes a chain and the last element that led to
  * it.
  */
-export function withoutChainDeletions(deltas: readonly TableDelta[]): {
+export function withoutObjectDeletions(deltas: readonly TableDelta[]): {
   readonly main: TableDelta[];
-  readonly chainDeletions: TableDelta[];
+  readonly objectDeletions: TableDelta[];
 } {
   return {
     main: deltas.map((delta) => withObjects(delta, ({ after }) => after !== undefined)),
-    chainDeletions: deltas.flatMap((delta) =>
+    objectDeletions: deltas.flatMap((delta) =>
       nonEmpty(withObjects(withoutElements(delta), ({ after }) => after === undefined)),
     ),
   };
@@ -111,7 +111,8 @@ export function withoutChainDeletions(deltas: readonly TableDelta[]): {
 /** Creates tables that take effect as a whole: without base chains no packet sees an incomplete table. */
 function creation(deltas: readonly TableDelta[], size: number): Step[] {
   if (deltaSize(deltas).elements <= size) return [{ name: "new tables", deltas }];
-  // A leftover that cannot be removed sees no packets; the next full sync repairs it.
+  // If the removal fails, too, the tables that stay have no base chains, so no packet enters them. The next
+  // full sync repairs them.
   const undo = removalTransaction(deltas.map(({ family, table }) => ({ family, name: table })));
   return [
     {
@@ -136,10 +137,10 @@ function creation(deltas: readonly TableDelta[], size: number): Step[] {
 }
 
 /**
- * Separates what packets in flight need before other changes take effect. These see the newest elements, but
- * the previous rules of a chain, and a new chain has no previous rules. So these come first, each before what
- * leads to it: new chains; new sets with their elements, and source ranges; changed chains, if they look into
- * new sets.
+ * Separates what packets in flight need before other changes take effect. These packets see the newest
+ * elements, but the previous rules of a chain, and a new chain has no previous rules. So the following come
+ * first, each before what leads to it: new chains; new sets with their elements, and source ranges; changed
+ * chains, if they look into new sets.
  * @returns no steps if one transaction suffices
  */
 function newFirst(
@@ -168,19 +169,21 @@ function partsOf(delta: TableDelta, staleChains: readonly TableDelta[]) {
   const none = onlyElements(delta, []);
   if (delta.mode !== "change")
     return { declarations: none, elements: none, changed: none, others: delta, isNeeded: false };
-  const there = staleChains.flatMap(({ family, objects }) =>
+  const staleOfFamily = staleChains.flatMap(({ family, objects }) =>
     family === delta.family ? ofKind(objects, "chain") : [],
   );
-  const known = new Set(there.map(({ name }) => name));
+  const staleNames = new Set(staleOfFamily.map(({ name }) => name));
+  // Packets enter a base chain as soon as it exists: it comes with everything else.
   const isNew = ({ kind, name, before, after }: ObjectChange) =>
-    before === undefined && !(kind === "chain" && (after?.base !== undefined || known.has(name)));
+    before === undefined && !(kind === "chain" && (after?.base !== undefined || staleNames.has(name)));
   const added = delta.objects.filter(isNew);
   const rest = delta.objects.filter((change) => !isNew(change));
   const [names, newSets] = [namesOf(added, "chain"), namesOf(added, "set")];
   const isFirst = ({ spec }: ElementsDelta) => newSets.has(spec.name) || spec.name === SOURCE_RANGES;
   const elements = delta.elements.filter(isFirst).map((one) => ({ ...one, deleted: [] }));
   const others = delta.elements.map((one) => (isFirst(one) ? { ...one, added: [] } : one));
-  // Chains with another hook are replaced with everything else.
+  // A chain whose hook changes is deleted and added with everything else, and other changed chains come with
+  // it.
   const isChangedFirst = newSets.size > 0 && !ofKind(rest, "chain").some(isReplacedChain);
   const isChanged = ({ kind, after }: ObjectChange) =>
     isChangedFirst && kind === "chain" && after !== undefined;
@@ -210,15 +213,15 @@ function hasChanges({ added, deleted }: ElementsDelta): boolean {
 }
 
 /**
- * Steps for changes whose new chains exist: one by one if there are many or frontends get other lists, else
- * all at once.
+ * Steps for what {@link newFirst} leaves: one by one if there is much or frontends get other lists, else all
+ * at once.
  */
 function changes(all: readonly TableDelta[], size: number, kinds: readonly FrontendKind[]): Step[] {
   const { deltas, ranges } = withoutRemovedRanges(all);
-  const withEveryChain = deltas.map(withHandover);
-  const { main, chainDeletions } = withoutChainDeletions(withEveryChain);
+  const withHandoverChains = deltas.map(withHandover);
+  const { main, objectDeletions } = withoutObjectDeletions(withHandoverChains);
   const lastRanges: Step = { name: "removed source ranges", deltas: ranges, divided: "in order" };
-  const last: Step = { name: "removed chains", deltas: chainDeletions };
+  const last: Step = { name: "removed chains", deltas: objectDeletions };
   const isLarge = deltaSize(deltas).elements > size;
   if ((isLarge || deltas.some((delta) => leadsElsewhere(delta, kinds))) && deltas.every(canChangeInSteps)) {
     const declared = main.map(withoutElements);
@@ -233,23 +236,26 @@ function changes(all: readonly TableDelta[], size: number, kinds: readonly Front
       lastRanges,
     ];
   }
-  const ifBusy: readonly Step[] = [{ name: "everything at once", deltas: main }, last];
+  const deletingLast: readonly Step[] = [{ name: "everything at once", deltas: main }, last];
   const end: Step = { name: "removed handover chains", deltas: handoverEnd(deltas) };
   // nft's JSON cannot delete timeouts: see transaction-text.ts.
-  if (chainDeletions.some(({ objects }) => ofKind(objects, "ct timeout").length > 0))
-    return [...ifBusy, lastRanges, end];
+  if (objectDeletions.some(({ objects }) => ofKind(objects, "ct timeout").length > 0))
+    return [...deletingLast, lastRanges, end];
   return [
     {
       name: "everything at once",
-      deltas: withEveryChain,
-      ...(chainDeletions.length > 0 && { ifBusy }),
+      deltas: withHandoverChains,
+      ...(objectDeletions.length > 0 && { ifBusy: deletingLast }),
     },
     lastRanges,
     end,
   ];
 }
 
-/** Separates deleted source ranges: packets in flight may still have the number of their list. */
+/**
+ * Separates deleted source ranges: packets in flight may still have the number of their list. Added ones are
+ * not here: {@link newFirst} takes them.
+ */
 function withoutRemovedRanges(all: readonly TableDelta[]) {
   const parts = all.map((delta) => {
     const { mode, objects, elements } = delta;
@@ -269,8 +275,8 @@ function withoutRemovedRanges(all: readonly TableDelta[]) {
 }
 
 /**
- * Whether changes may take effect one by one: existing chains get no other rules, which may need other
- * elements, unless they only stop looking into sets that are deleted. These do so last.
+ * Whether changes may take effect one by one. Either no existing chain gets other rules, which may need other
+ * elements. Or sets are deleted: then the changed chains, which stop looking into these, come last.
  */
 function canChangeInSteps({ mode, objects }: TableDelta): boolean {
   const changed = ofKind(objects, "chain").filter(({ before, after }) => before && after);
@@ -291,7 +297,10 @@ function isAdded({ before }: ObjectChange): boolean {
   return before === undefined;
 }
 
-/** Splits additions, deletions and replacements of elements into transactions of `size` elements. */
+/**
+ * Splits additions, deletions and replacements of elements into transactions of `size` elements. A replaced
+ * element has the same index in `deleted` and `added`, so both get into the same transaction.
+ */
 function* elementChunks(deltas: readonly TableDelta[], size: number): Generator<Transaction> {
   let chunk: TableDelta[] = [];
   let room = size;

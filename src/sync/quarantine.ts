@@ -9,7 +9,7 @@ import { type ServicePortKey, serviceOf } from "../model/ids.ts";
 import type { Transaction } from "../nft/ast/json.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import { creation, diffRuleset, type TableDelta } from "../nft/delta.ts";
-import { trialTransactions, withoutChainDeletions } from "../ruleset/apply-plan.ts";
+import { trialTransactions, withoutObjectDeletions } from "../ruleset/apply-plan.ts";
 import type { FamilyState } from "../ruleset/family-state.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import { RulesetState } from "../ruleset/ruleset-state.ts";
@@ -38,7 +38,7 @@ export interface Search {
 }
 
 /**
- * Finds the service ports whose rules are refused, by bisection. Each attempt uses its own trial ruleset,
+ * Finds the service ports whose rules are refused, by bisection. Attempts change a state of their own,
  * because others read the desired state meanwhile.
  * @returns none if the refusal has another cause
  * @throws whatever `accepts` throws
@@ -51,8 +51,8 @@ export async function findRefused({
   accepts,
 }: Search): Promise<Suspect[]> {
   if (suspects.length === 0) return [];
-  const trial = trialsOf(new RulesetState(nodeContext, idsOf), accepted, suspects);
-  const attempt: Attempt<Suspect> = (selection) => accepts(trial(selection));
+  const rulesetWith = trialsOf(new RulesetState(nodeContext, idsOf), accepted, suspects);
+  const attempt: Attempt<Suspect> = (selection) => accepts(rulesetWith(selection));
   return (await attempt([])) ? await bisect(suspects, attempt) : [];
 }
 
@@ -68,8 +68,8 @@ export async function refusedServicePorts(
   state: RulesetState,
 ): Promise<ServicePortKey[]> {
   const families = Object.keys(state.ruleset) as Family[];
-  const areChangesAccepted = (kernel: KernelState, trial: Ruleset) =>
-    everyStep(trialChanges(kernel, trial), (step) => isAccepted(nft, step));
+  const areChangesAccepted = (kernel: KernelState, wanted: Ruleset) =>
+    everyStep(trialChanges(kernel, wanted), (step) => isAccepted(nft, step));
   const kernel = await readKernel(tables, families);
   const { suspects, accepted } = suspectsIn(state);
   const found = await findRefused({
@@ -77,7 +77,7 @@ export async function refusedServicePorts(
     idsOf: state,
     accepted,
     suspects,
-    accepts: (trial) => areChangesAccepted(kernel, trial),
+    accepts: (trialRuleset) => areChangesAccepted(kernel, trialRuleset),
   });
   if (found.length === 0) return [];
   // Another program may have changed the tables after they were read: then the kernel refuses any change.
@@ -95,7 +95,7 @@ export async function refusedServicePorts(
  * memory. Each part is tried alone, so that their total size does not matter. A Service is found only if nft
  * fails on it twice, and succeeds without any changes.
  * @param among the service ports that may be the cause; all changed ones if absent
- * @returns all changed service ports of these Services; none if the failures have another cause
+ * @returns all service ports of these Services that may be the cause; none if the failures have another one
  * @throws as {@link Nft.check} for anything but refusals and such failures
  */
 export async function failingServicePorts(
@@ -107,9 +107,9 @@ export async function failingServicePorts(
 ): Promise<ServicePortKey[]> {
   const kernel = await readKernel(tables, Object.keys(state.ruleset) as Family[]);
   const { suspects, accepted } = suspectsIn(state);
-  const trial = trialsOf(new RulesetState(nodeContext, state), accepted, suspects);
+  const rulesetWith = trialsOf(new RulesetState(nodeContext, state), accepted, suspects);
   const attempt: Attempt<readonly Suspect[]> = (selection) =>
-    everyStep(trialChanges(kernel, trial(selection.flat())), (step) => isDone(nft, step));
+    everyStep(trialChanges(kernel, rulesetWith(selection.flat())), (step) => isDone(nft, step));
   if (!(await attempt([]))) return [];
   const changed = suspects.filter(({ key, after }) => after !== undefined && (among?.has(key) ?? true));
   const groups = [...groupBy(changed, ({ key }) => serviceOf(key)).values()];
@@ -183,30 +183,35 @@ async function isAccepted(nft: Nft, transaction: Transaction): Promise<boolean> 
  * The changes that a trial checks, without deletions of chains: some kernels refuse these, and no service
  * port is the cause. Unreadable tables are recreated.
  */
-function trialChanges(kernel: KernelState, trial: Ruleset): readonly TableDelta[] {
-  if (kernel.kind === "unreadable") return Object.values(trial).map((table) => creation(table, "recreate"));
-  return withoutChainDeletions(diffRuleset(kernel.ruleset, trial)).main;
+function trialChanges(kernel: KernelState, wanted: Ruleset): readonly TableDelta[] {
+  if (kernel.kind === "unreadable") return Object.values(wanted).map((table) => creation(table, "recreate"));
+  return withoutObjectDeletions(diffRuleset(kernel.ruleset, wanted)).main;
 }
 
-/** Makes trial rulesets in an empty state: the accepted rules, with the changes of the selected suspects. */
-function trialsOf(trial: RulesetState, accepted: Iterable<ServicePortRules>, suspects: readonly Suspect[]) {
-  for (const rules of accepted) trial.families[rules.port.family]?.put(rules);
+/**
+ * Makes trial rulesets, all in one state, which is empty: the accepted rules, with the changes of the
+ * selection.
+ */
+function trialsOf(state: RulesetState, accepted: Iterable<ServicePortRules>, suspects: readonly Suspect[]) {
+  for (const rules of accepted) state.families[rules.port.family]?.put(rules);
   return (selection: readonly Suspect[]): Ruleset => {
-    apply(trial, suspects, new Set(selection));
-    trial.deleteAllStaleSourceRanges();
-    trial.divideIntervals();
-    return trial.ruleset;
+    apply(state, suspects, new Set(selection));
+    state.deleteAllStaleSourceRanges();
+    state.divideIntervals();
+    return state.ruleset;
   };
 }
 
-/** Changes the trial as if only the selected suspects had changed. */
-function apply(trial: RulesetState, suspects: readonly Suspect[], selection: ReadonlySet<Suspect>): void {
+/** Changes the state of the trials as if only the selected suspects had changed. */
+function apply(state: RulesetState, suspects: readonly Suspect[], selection: ReadonlySet<Suspect>): void {
   for (const suspect of suspects) {
     const { key, before, after } = suspect;
-    const family = trial.families[(after ?? before)?.port.family ?? "ip"];
+    // Without either, it was added and removed since the last commit: nothing to change.
+    const port = (after ?? before)?.port;
+    const family = port && state.families[port.family];
     const wanted = selection.has(suspect) ? after : before;
     if (family === undefined || wanted === family.servicePortRules(key)) continue;
-    // A mix of earlier and desired rules may need more ids than exist.
+    // A mix of earlier and desired rules may need more ids than exist: then this attempt leaves some out.
     if (wanted === undefined || !family.ids.hasFor(key, wanted.lists.isSticky)) family.remove(key);
     else family.put(wanted);
   }

@@ -10,7 +10,7 @@ import type { ObjectCache } from "../model/object-cache.ts";
 import type { Ruleset } from "../nft/ast/ruleset.ts";
 import { isEmptyDelta, type TableDelta, unexplained } from "../nft/delta.ts";
 import { toTransaction } from "../nft/transaction.ts";
-import { withoutChainDeletions } from "../ruleset/apply-plan.ts";
+import { withoutObjectDeletions } from "../ruleset/apply-plan.ts";
 import { adoptEjected } from "../ruleset/ejection.ts";
 import type { NodeContext } from "../ruleset/node-context.ts";
 import { Renderer } from "../ruleset/renderer.ts";
@@ -258,7 +258,7 @@ export class Reconciler {
     if (newTables.length > 0 && (await this.#anyExists(newTables))) return await this.#full("drift");
     const pending = this.state.pending().filter(({ family }) => !missingFamilies.has(family));
     const drift = [...newTables, ...unexplained(deltas, pending)];
-    const { main, chainDeletions } = withoutChainDeletions(pending);
+    const { main, objectDeletions } = withoutObjectDeletions(pending);
     const commitsBefore = nft.commits;
     try {
       const repaired = await applyDeltas(nft, tables, drift, { chunkSize });
@@ -266,7 +266,7 @@ export class Reconciler {
       const staleChains = this.#staleChains.deletions;
       const applied = [...repaired, ...(await applyDeltas(nft, tables, main, { chunkSize, staleChains }))];
       this.state.markCommitted();
-      this.#staleChains.add(chainDeletions);
+      this.#staleChains.add(objectDeletions);
       const kind = applied.length === 0 ? "nothing" : "partial";
       return {
         // A sync for which everything was compared is reported as a full one.

@@ -7,7 +7,7 @@ import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import { transactionText } from "../../src/nft/transaction-text.ts";
-import { withoutChainDeletions } from "../../src/ruleset/apply-plan.ts";
+import { withoutObjectDeletions } from "../../src/ruleset/apply-plan.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
 import { renderAll, service, slice } from "../support/build.ts";
 import { FakeKernel } from "../support/fake-kernel.ts";
@@ -43,8 +43,8 @@ test("the kernel lists the desired rules after each transaction from one cluster
   const fake = new FakeKernel();
   for (const [objects, nodeContext] of clusters) {
     const wanted = renderAll(objects, nodeContext).state.ruleset;
-    const { main, chainDeletions } = withoutChainDeletions(diffRuleset(fake.ruleset, wanted));
-    for (const deltas of [main, chainDeletions].filter(({ length }) => length > 0)) {
+    const { main, objectDeletions } = withoutObjectDeletions(diffRuleset(fake.ruleset, wanted));
+    for (const deltas of [main, objectDeletions].filter(({ length }) => length > 0)) {
       load(toTransaction(deltas));
       fake.apply(toTransaction(deltas));
     }

@@ -16,7 +16,7 @@ import {
   applyPlan,
   transactionsOf,
   trialTransactions,
-  withoutChainDeletions,
+  withoutObjectDeletions,
 } from "../../src/ruleset/apply-plan.ts";
 import { PORTS } from "../../src/ruleset/frontend-kinds.ts";
 import type { ParsedId } from "../../src/ruleset/list-ids.ts";
@@ -334,7 +334,7 @@ test("a trial in parts tries each element, and the kernel can take each part by 
         for (const each of after.services) cache.putService(each);
         for (const each of after.slices) cache.putSlice(each);
         renderer.update(cache.takeDirty());
-        const deltas = withoutChainDeletions(renderer.state.pending()).main;
+        const deltas = withoutObjectDeletions(renderer.state.pending()).main;
         const tried: string[] = [];
         const atFirst = new FakeKernel();
         atFirst.apply(first);

@@ -9,7 +9,7 @@ import type { ObjectChange } from "../../src/nft/table-objects.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import { validateTransaction } from "../../src/nft/transaction-text.ts";
 import { adoptNumbers } from "../../src/ruleset/adopt-numbers.ts";
-import { withoutChainDeletions } from "../../src/ruleset/apply-plan.ts";
+import { withoutObjectDeletions } from "../../src/ruleset/apply-plan.ts";
 import type { Conflict } from "../../src/ruleset/family-state.ts";
 import { parseFrontendKey } from "../../src/ruleset/keys.ts";
 import { LIST_NAMES, memberKey, parseId } from "../../src/ruleset/list-ids.ts";
@@ -128,8 +128,8 @@ function live(
  * changes hands in between.
  */
 function commit(kernel: FakeKernel, renderer: Renderer, owners: Map<string, string | undefined>): void {
-  const { main, chainDeletions } = withoutChainDeletions(renderer.state.pending());
-  for (const deltas of [main, chainDeletions]) applyValid(kernel, toTransaction(deltas));
+  const { main, objectDeletions } = withoutObjectDeletions(renderer.state.pending());
+  for (const deltas of [main, objectDeletions]) applyValid(kernel, toTransaction(deltas));
   const before = new Map(owners);
   owners.clear();
   for (const state of Object.values(renderer.state.families)) {

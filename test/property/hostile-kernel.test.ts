@@ -5,7 +5,7 @@ import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { joinParts } from "../../src/nft/elements.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import { adoptNumbers } from "../../src/ruleset/adopt-numbers.ts";
-import { withoutChainDeletions } from "../../src/ruleset/apply-plan.ts";
+import { withoutObjectDeletions } from "../../src/ruleset/apply-plan.ts";
 import { compareRulesets } from "../../src/ruleset/ruleset-diff.ts";
 import {
   AFFINITY_CHOOSERS,
@@ -106,9 +106,9 @@ test("a start repairs the rules and keeps no foreign number, whatever numbers ar
         corrupt(kernel, elements);
         const before: Ruleset = kernel.ruleset;
         const { state } = renderAll(objects, nodeContext);
-        const { main, chainDeletions } = withoutChainDeletions(adoptNumbers(state, before));
+        const { main, objectDeletions } = withoutObjectDeletions(adoptNumbers(state, before));
         compareRulesets({ ruleset: before }, { ruleset: state.ruleset, state }, ALL_PARTS);
-        for (const deltas of [main, chainDeletions]) kernel.apply(toTransaction(deltas));
+        for (const deltas of [main, objectDeletions]) kernel.apply(toTransaction(deltas));
         expect(rulesetText(kernel.ruleset)).toBe(rulesetText(state.ruleset));
         expect(textWithoutPlacement(kernel.ruleset)).toBe(textWithoutPlacement(right.ruleset));
         expect(JSON.stringify([...rulesetNumbers(state.ruleset)])).not.toMatch(

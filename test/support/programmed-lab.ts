@@ -6,7 +6,7 @@ import { diffRuleset, type TableDelta } from "../../src/nft/delta.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import { transactionText } from "../../src/nft/transaction-text.ts";
 import { adoptNumbers } from "../../src/ruleset/adopt-numbers.ts";
-import { withoutChainDeletions } from "../../src/ruleset/apply-plan.ts";
+import { withoutObjectDeletions } from "../../src/ruleset/apply-plan.ts";
 import type { NodeContext } from "../../src/ruleset/node-context.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 import { cacheOf, type Objects, renderAll, testNodeContext } from "./build.ts";
@@ -65,8 +65,8 @@ export class ProgrammedLab {
 
   async #apply({ state }: Renderer, deltas: readonly TableDelta[]): Promise<void> {
     const deletesTimeouts = objectWords(deltas).some((word) => word.startsWith("- ct timeout "));
-    const { main, chainDeletions } = withoutChainDeletions(deltas);
-    for (const step of deletesTimeouts ? [main, chainDeletions] : [deltas]) {
+    const { main, objectDeletions } = withoutObjectDeletions(deltas);
+    for (const step of deletesTimeouts ? [main, objectDeletions] : [deltas]) {
       const transaction = toTransaction(step);
       if (transaction.nftables.length > 0) await this.lab.loadTransaction(transactionText(transaction).text);
     }

@@ -3,7 +3,7 @@ import { rules as part } from "../../../src/features/fast-path/rules.ts";
 import { diffRuleset } from "../../../src/nft/delta.ts";
 import { deltaText } from "../../../src/nft/text/delta-text.ts";
 import { toTransaction } from "../../../src/nft/transaction.ts";
-import { withoutChainDeletions } from "../../../src/ruleset/apply-plan.ts";
+import { withoutObjectDeletions } from "../../../src/ruleset/apply-plan.ts";
 import { partFeatures } from "../../../src/ruleset/required-features.ts";
 import { staticChains } from "../../../src/ruleset/static-chains.ts";
 import {
@@ -76,10 +76,10 @@ describe("the fast path", () => {
   test("loses its flow table with the chain that used it", () => {
     const kernel = new FakeKernel();
     kernel.apply(toTransaction(diffRuleset({}, offloading)));
-    const { main, chainDeletions } = withoutChainDeletions(diffRuleset(kernel.ruleset, without));
+    const { main, objectDeletions } = withoutObjectDeletions(diffRuleset(kernel.ruleset, without));
     kernel.apply(toTransaction(main));
     expect(kernel.ruleset.ip?.flowtable?.name).toBe("fast-path");
-    kernel.apply(toTransaction(chainDeletions));
+    kernel.apply(toTransaction(objectDeletions));
     expect(kernel.ruleset.ip?.flowtable).toBeUndefined();
   });
 

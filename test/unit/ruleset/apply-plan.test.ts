@@ -8,7 +8,7 @@ import {
   applyPlan,
   transactionsOf,
   trialTransactions,
-  withoutChainDeletions,
+  withoutObjectDeletions,
 } from "../../../src/ruleset/apply-plan.ts";
 import { STEP_NAMES, type Step } from "../../../src/ruleset/plan-step.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
@@ -299,7 +299,7 @@ describe("the elements of a plan", () => {
 
   test("are tried in parts, each with the declarations that they need", () => {
     const trials = [
-      ...trialTransactions(withoutChainDeletions(diffRuleset(NONE, rules(MANY))).main, FRONTEND_KINDS, 2),
+      ...trialTransactions(withoutObjectDeletions(diffRuleset(NONE, rules(MANY))).main, FRONTEND_KINDS, 2),
     ];
     expect(Math.max(...sizes(trials))).toBe(2);
     for (const trial of trials) expect(JSON.stringify(trial)).toContain('"add":{"chain"');
@@ -312,20 +312,20 @@ describe("the deletion of chains", () => {
     const [before, after] = [limited(1), limited(2)];
     const kernel = new FakeKernel();
     kernel.apply(toTransaction(diffRuleset({}, before)));
-    const { main, chainDeletions } = withoutChainDeletions(diffRuleset(before, after));
+    const { main, objectDeletions } = withoutObjectDeletions(diffRuleset(before, after));
     kernel.apply(toTransaction(main));
     const [one, two] = ["client-limit-1", "client-limit-2"];
     expect([...tableOf(kernel.ruleset).chains.keys()]).toEqual(expect.arrayContaining([one, two]));
-    expect(commandsOf(chainDeletions)).toEqual([`flush chain ${one}`, `delete chain ${one}`]);
-    kernel.apply(toTransaction(chainDeletions));
+    expect(commandsOf(objectDeletions)).toEqual([`flush chain ${one}`, `delete chain ${one}`]);
+    kernel.apply(toTransaction(objectDeletions));
     expect(rulesetText(kernel.ruleset)).toBe(rulesetText(after));
   });
 
   test("takes with it the sets that they look into, after the rules and before the chains", () => {
     const [before, after] = [true, false].map((resetVanished) => rules([], {}, { resetVanished }));
-    const { main, chainDeletions } = withoutChainDeletions(diffRuleset(before ?? {}, after ?? {}));
+    const { main, objectDeletions } = withoutObjectDeletions(diffRuleset(before ?? {}, after ?? {}));
     expect(commandsOf(main)).not.toContain("delete set vanished");
-    const sent = commandsOf(chainDeletions);
+    const sent = commandsOf(objectDeletions);
     const places = [
       "flush chain vanished-endpoints-check",
       "delete set vanished",
