@@ -63,8 +63,9 @@ function timedProtocols(service: Service): readonly Protocol[] {
 const parts = new SharedValues<PortPart>();
 
 /**
- * The chain and object for some timeouts of a protocol, with the same name. The object has all states,
- * because nft would fill in defaults of its own.
+ * The chain and object for some timeouts of a protocol, with the same name. Equal timeouts share both, and
+ * none are rounded: a budget limits their number. The object has all states, because nft would fill in
+ * defaults of its own.
  * @param ofNode the node's own timeouts by name; the kernel's default where one is missing
  */
 function timeoutsFor(protocol: Protocol, own: ConnectionTimeouts, ofNode: ConnectionTimeouts): PortPart {
