@@ -63,7 +63,7 @@ export function servedBy(
 }
 
 function weightOf({ features }: EndpointSlice): number {
-  const { weight = 1 } = (features?.["schedulers"] ?? {}) as { readonly weight?: number };
+  const { weight = 1 } = (features?.schedulers ?? {}) as { readonly weight?: number };
   return weight;
 }
 
