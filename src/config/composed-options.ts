@@ -26,28 +26,20 @@ interface ServerRow {
   readonly hosts: ByFamily<string>;
   readonly port: number;
   readonly flag: FieldFlag;
-  /** kube-proxy's deprecated flag for the port; absent for none. */
+  /** kube-proxy's deprecated flag for the port; absent for a server of our own, which is off by default. */
   readonly portFlag?: string;
-  /** Whether there is no such server by default. */
-  readonly isOff?: boolean;
 }
 
 /**
  * Returns the option of a server's address: undefined if its port is 0. kube-proxy's help says that an empty
  * address switches the server off, but it does not.
  */
-export function server({
-  path,
-  hosts,
-  port,
-  flag,
-  portFlag,
-  isOff = false,
-}: ServerRow): Option<ListenAddress | undefined> {
+export function server({ path, hosts, port, flag, portFlag }: ServerRow): Option<ListenAddress | undefined> {
+  const isOwn = portFlag === undefined;
   const preset = ({ bindAddress }: Document): string => {
     const family: Family =
       typeof bindAddress === "string" && familyOf(bindAddress || "0.0.0.0") === "ip6" ? "ip6" : "ip";
-    return formatListenAddress(isOff ? undefined : { address: hosts[family], port });
+    return formatListenAddress(isOwn ? undefined : { address: hosts[family], port });
   };
   const addressFlag: FieldFlag = {
     ...flag,
@@ -63,9 +55,9 @@ export function server({
         isUnset: (value) => value === "",
         flags: [
           fieldFlag(addressFlag, "string", path),
-          ...(portFlag === undefined ? [] : [deprecatedPortFlag(portFlag, path, flag.name, port)]),
+          ...(isOwn ? [] : [deprecatedPortFlag(portFlag, path, flag.name, port)]),
         ],
-        ...(portFlag !== undefined && {
+        ...(!isOwn && {
           note: "port 0 switches the server off, which a file for kube-proxy cannot",
         }),
       },

@@ -356,7 +356,6 @@ export const OPTIONS = {
       "second-healthz-bind-address",
       "A second IP and port of the health checks, which another program may still have: for kube-proxy's port during a migration",
     ),
-    isOff: true,
   }),
   /** The Unix socket on which the daemon answers the other commands, a path; "" for none. */
   daemonSocket: text({

@@ -60,9 +60,10 @@ function daemonParts(
     settings: options.settings,
     requestSync: () => loop.request(),
     betweenSyncs: (change) =>
-      loop.betweenSyncs(
-        async () => loop.desiredUnlessRepairing && (await change(loop.desiredUnlessRepairing)),
-      ),
+      loop.betweenSyncs(async () => {
+        const tables = loop.desiredUnlessRepairing;
+        if (tables !== undefined) await change(tables);
+      }),
     localAddresses: () => nodeContext.host.local,
     warn: (service, event) => events.record(featureEvent(serviceSubject(cache, service), event)),
   };

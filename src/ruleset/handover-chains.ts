@@ -57,15 +57,13 @@ export function mapHandover(deltas: readonly TableDelta[]): {
     const maps = delta.elements.filter((elements) => isReplaced(elements, delta));
     if (maps.length === 0) return [];
     const names = new Set(maps.map(({ spec }) => secondMap(spec).name));
-    const isLeft = ({ kind, name, after }: ObjectChange) =>
-      kind === "set" && after === undefined && names.has(name);
-    return [{ delta, maps, isLeft, ...lookingTwice(maps) }];
+    const leftover = delta.objects.filter(
+      ({ kind, name, after }) => kind === "set" && after === undefined && names.has(name),
+    );
+    return [{ delta, maps, leftover, ...lookingTwice(maps) }];
   });
   return {
-    leftover: parts.map(({ delta, isLeft }) => ({
-      ...onlyElements(delta, []),
-      objects: delta.objects.filter(isLeft),
-    })),
+    leftover: parts.map(({ delta, leftover }) => ({ ...onlyElements(delta, []), objects: leftover })),
     begin: parts.map(({ delta, maps, objects }) => ({
       ...onlyElements(
         delta,
@@ -81,7 +79,7 @@ export function mapHandover(deltas: readonly TableDelta[]): {
     main: deltas.map((delta) => {
       const part = parts.find((one) => one.delta === delta);
       if (part === undefined) return delta;
-      const objects = delta.objects.filter((change) => !part.isLeft(change));
+      const objects = delta.objects.filter((change) => !part.leftover.includes(change));
       return { ...delta, objects, elements: delta.elements.map(withUsers(part.twice)) };
     }),
     end: parts.map(({ delta, objects }) => ({ ...onlyElements(delta, []), objects: objects.map(undone) })),
