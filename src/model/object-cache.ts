@@ -200,7 +200,7 @@ export class ObjectCache {
     return this.#ejected;
   }
 
-  /** Ejects an endpoint, or readmits it. @param services those that have it, which become dirty */
+  /** Ejects an endpoint, or readmits it. The given Services, which have it, become dirty. */
   setEjected(family: Family, target: string, isEjected: boolean, services: Iterable<ServiceName>): void {
     const targets = this.#ejected[family];
     if (targets.has(target) === isEjected) return;

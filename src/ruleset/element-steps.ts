@@ -63,9 +63,9 @@ export function elementSteps(deltas: readonly TableDelta[], kinds: readonly Fron
 
 /**
  * Returns a function that tells whether intervals need the earlier value of an element until they have moved.
- * Ports and intervals find the same ids at the numbers of a sticky list. If the last interval leaves a
- * service port, its new ids lead connections of intervals nowhere. So those that still have its list need the
- * earlier ids.
+ * Ports and intervals find the same ids at the numbers of a sticky list. A service port that loses its last
+ * interval gets new ids, which lead connections of intervals nowhere. Connections that are still sent to its
+ * list by an interval need the earlier ids.
  * @param lists the changes of maps that lead from intervals to lists
  */
 function keptForIntervals(lists: readonly ElementsDelta[]): (of: ElementsDelta, key: string) => boolean {

@@ -231,7 +231,7 @@ export class EndpointLists {
     this.#byId.delete(port.id);
   }
 
-  /** Writes the lists that frontends use. @param wanted lists in place of those that its rules want */
+  /** Writes the lists that frontends use. @param wanted the lists to write, if not those of its rules */
   #write(port: KnownPort, wanted = port.wanted): void {
     const last = {
       lists: port.written,
@@ -445,7 +445,7 @@ function valuesOf(servicePortId: number, written: WrittenList | undefined): read
   return numberedValues(list, values);
 }
 
-/** The id of an endpoint. @throws for an endpoint without one: another id would be that of something else */
+/** The id of an endpoint. @throws if it has none: any other number would be the id of something else */
 function endpointId(servicePortId: number, ids: EndpointIds, target: string): number {
   const id = ids.get(target);
   if (id === undefined) throw new Error(`the endpoint ${target} has no id`);

@@ -60,7 +60,7 @@ export class FamilyState {
   #nodePortsRevision = 0;
   readonly #shared: SharedObjects;
   readonly #lists: EndpointLists;
-  /** All lists of source ranges, also those that no frontend uses any more and that are deleted later. */
+  /** All lists of source ranges. Those that no frontend uses any more are deleted later. */
   readonly sourceRanges: SourceRangeLists;
   /** The elements of features for frontends. */
   readonly #ofFeatures: readonly FrontendElements[];
@@ -199,8 +199,8 @@ export class FamilyState {
   }
 
   /**
-   * The frontend of a destination and the service port that has it; undefined if there is none. In an
-   * interval, `key` is that of the piece that contains the port.
+   * The frontend of a destination and the service port that has it; undefined if there is none. For a port
+   * in an interval, `key` names the piece of the interval that contains it.
    * @param hasNodePorts whether NodePorts answer at the address
    */
   frontendAt(

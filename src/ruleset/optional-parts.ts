@@ -5,10 +5,12 @@ import type { ServicePortRules } from "./service-port-rules.ts";
 import { SOURCE_RANGES_PART, sourceRangesSpecs } from "./set-specs.ts";
 import { staticChains } from "./static-chains.ts";
 
-/** A part of the table that service ports need: that of a feature, or source ranges if it has none. */
+/** A part of the table that service ports may need. */
 interface PortsPart {
   readonly name: string;
+  /** Undefined for source ranges. */
   readonly feature: RulesetPart | undefined;
+  /** The service ports that need it. */
   readonly users: Set<ServicePortKey>;
 }
 
@@ -20,7 +22,7 @@ export class OptionalParts {
   readonly #tracker: DeltaTracker;
   #context: FamilyContext;
   readonly #inTable = new Set<string>();
-  /** The parts that service ports need, and those that need each, even without a frontend. */
+  /** The parts that service ports may need: one without frontends may need some, too. */
   readonly #ofPorts: readonly PortsPart[];
   /** The names of the static chains in the table. */
   #chains: readonly string[] = [];

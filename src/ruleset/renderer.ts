@@ -191,8 +191,8 @@ export class Renderer {
 
   /**
    * Renders until `maxWork` is done. Half of it is for the Services with the fewest elements, so that they do
-   * not wait for large ones. The rest is for the Service that waits longest, so that it is completed. One
-   * interval may cost as much as all of them, so two changes of intervals never follow each other directly.
+   * not wait for large ones. The rest is for the Service that waits longest, so that it is completed. A
+   * single change of intervals may use up all of it, so two of these never follow each other directly.
    */
   *#renderPortion(refused: Refused, maxWork: number): Generator<undefined> {
     const skipsIntervals = this.#hasDivided;

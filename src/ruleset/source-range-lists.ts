@@ -130,7 +130,8 @@ export class SourceRangeLists {
 
   /**
    * Gives lists the numbers that the kernel's table has for them, and others numbers that it does not have.
-   * The table's other lists become stale here, beyond those that can be deleted immediately.
+   * Of the lists that only the table has, up to {@link MOST_DELETED} elements are deleted at once; the other
+   * lists become stale.
    * @returns whether any number changed: then the caller writes the elements of frontends again
    */
   adopt({ sets }: Table): boolean {

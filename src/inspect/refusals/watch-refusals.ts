@@ -13,11 +13,10 @@ import {
   type SeenRefusals,
 } from "./refused-destinations.ts";
 
-/**
- * Minimum time between two readings of the kernel's set, or of the objects, milliseconds. For the set, also
- * the minimum ratio of this time to that of a reading.
- */
+/** Minimum time between two readings of the kernel's set, or of the objects. Milliseconds. */
 const WATCH_MS = 2000;
+
+/** Minimum pause after a reading of the set, in durations of that reading. */
 const WATCH_PAUSE_RATIO = 10;
 
 /** Refusals with their causes, at one moment. */
