@@ -1,7 +1,7 @@
 import type { Branded } from "../../base/text.ts";
 import type { ProblemKind } from "../../socket/daemon-protocol.ts";
 
-/** Severity: a fault keeps Services from working; a warning may do so, now or later. */
+/** Severity of a result. */
 export type Level = "ok" | "warning" | "fault";
 
 /** The names of the checks, which are stable for scripts. */
@@ -51,51 +51,28 @@ export interface HostFinding {
   readonly action?: string | undefined;
 }
 
-/** A text of a result, which may depend on the facts. */
-type RowText<Facts> = string | ((facts: Facts) => string | undefined);
-
-/** A result that applies if `when` returns true, or always without it. */
-export interface Row<Facts> {
-  readonly check: HostFinding["check"];
-  readonly level: Level;
-  readonly when?: (facts: Facts) => boolean;
-  readonly found: RowText<Facts>;
-  readonly means?: RowText<Facts>;
-  readonly action?: RowText<Facts>;
-}
-
-/** The row of checks that need the chains of a host, if these cannot be listed. */
-export const UNLISTED_CHAINS = {
-  level: "warning",
-  when: ({ chains }: { readonly chains: unknown }) => chains === undefined,
-  found: "unknown: cannot list the chains of this host",
-  action: "see nft above; it needs root or CAP_NET_ADMIN in the node's network namespace",
-} as const;
-
-/** Returns the results of all rows that apply. */
-export function judgeAll<Facts>(rows: readonly Row<Facts>[], facts: Facts): HostFinding[] {
-  return rows.filter(({ when }) => when?.(facts) ?? true).map((row) => findingOf(row, facts));
-}
-
-/** Returns the result of the first row that applies of each check. */
-export function judge<Facts>(rows: readonly Row<Facts>[], facts: Facts): HostFinding[] {
-  const judged = new Set<HostFinding["check"]>();
-  return rows.flatMap((row) => {
-    if (judged.has(row.check) || row.when?.(facts) === false) return [];
-    judged.add(row.check);
-    return [findingOf(row, facts)];
-  });
-}
-
-function findingOf<Facts>({ check, level, ...row }: Row<Facts>, facts: Facts): HostFinding {
-  const textOf = (text: RowText<Facts> | undefined) => (typeof text === "function" ? text(facts) : text);
-  return {
-    check,
-    level,
-    found: textOf(row.found) ?? "",
-    means: textOf(row.means),
-    action: textOf(row.action),
+/** Returns the results of a level: the fact, its effect on Services, and the action to take. */
+function ofLevel(level: Level) {
+  return (check: HostFinding["check"], found: string, means?: string, action?: string): HostFinding => {
+    return { check, level, found, means, action };
   };
+}
+
+/** A result without an effect on Services, or with a harmless one. */
+export const ok = ofLevel("ok");
+/** A result that may keep Services from working, now or later. */
+export const warning = ofLevel("warning");
+/** A result that keeps Services from working. */
+export const fault = ofLevel("fault");
+
+/** The result of a check that needs the chains of a host, if these cannot be listed. */
+export function unlistedChains(check: HostFinding["check"], means: string): HostFinding {
+  return warning(
+    check,
+    "unknown: cannot list the chains of this host",
+    means,
+    "see nft above; it needs root or CAP_NET_ADMIN in the node's network namespace",
+  );
 }
 
 const LEVELS: readonly Level[] = ["ok", "warning", "fault"];

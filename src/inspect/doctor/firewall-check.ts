@@ -1,5 +1,5 @@
 import type { HostChain } from "../../features/seam/feature.ts";
-import { type HostFinding, judgeAll, type Row, UNLISTED_CHAINS } from "./finding.ts";
+import { type HostFinding, ok, unlistedChains, warning } from "./finding.ts";
 import type { HostFacts } from "./host-facts.ts";
 
 /** Effect on Services of a chain that drops by default, by its hook. */
@@ -21,37 +21,34 @@ const ACTION =
 const FIREWALLD_TABLE = "inet firewalld";
 const FIREWALLD_CHAIN = "INPUT_ZONES";
 
-const ROWS: readonly Row<Pick<HostFacts, "chains">>[] = [
-  {
-    ...UNLISTED_CHAINS,
-    check: "firewall",
-    means: "chains of other software that drop traffic of Services are not reported",
-  },
-  {
-    // firewalld's policy is accept; the last rule of its chains rejects, and rules are not read here. Its
-    // chains accept translated connections, except with `StrictForwardPorts` (firewalld 2.3) and in old
-    // versions.
-    check: "firewall",
-    level: "warning",
-    when: ({ chains = [] }) =>
-      chains.some(({ table, name }) => table === FIREWALLD_TABLE || name === FIREWALLD_CHAIN),
-    found: "firewalld is active",
-    means:
-      "connections through Services pass (without StrictForwardPorts=yes); direct connections to pods are rejected unless its zones allow them",
-    action:
-      "add the pods' CIDRs to its zone `trusted`: firewall-cmd --permanent --zone=trusted --add-source=CIDR",
-  },
-];
-
 /**
  * Checks for base chains of other software that drop by default. In nftables every base chain of a hook sees
  * a packet, and one drop ends it, even if all others accept it. `chains` is undefined if they could not be
  * listed.
  */
 export function judgeFirewalls(chains: HostFacts["chains"]): HostFinding[] {
-  const found = [...(chains ?? []).flatMap(judgeChain), ...judgeAll(ROWS, { chains })];
-  if (found.length > 0) return found;
-  return [{ check: "firewall", level: "ok", found: "no base chain of other software drops by default" }];
+  if (chains === undefined)
+    return [
+      unlistedChains("firewall", "chains of other software that drop traffic of Services are not reported"),
+    ];
+  const found = [...chains.flatMap(judgeChain), ...judgeFirewalld(chains)];
+  return found.length > 0 ? found : [ok("firewall", "no base chain of other software drops by default")];
+}
+
+/**
+ * firewalld's policy is accept; the last rule of its chains rejects, and rules are not read here. Its chains
+ * accept translated connections, except with `StrictForwardPorts` (firewalld 2.3) and in old versions.
+ */
+function judgeFirewalld(chains: readonly HostChain[]): HostFinding[] {
+  if (!chains.some(({ table, name }) => table === FIREWALLD_TABLE || name === FIREWALLD_CHAIN)) return [];
+  return [
+    warning(
+      "firewall",
+      "firewalld is active",
+      "connections through Services pass (without StrictForwardPorts=yes); direct connections to pods are rejected unless its zones allow them",
+      "add the pods' CIDRs to its zone `trusted`: firewall-cmd --permanent --zone=trusted --add-source=CIDR",
+    ),
+  ];
 }
 
 /** Service proxies have a check of their own, and Services do not depend on ARP. */
@@ -61,5 +58,5 @@ function judgeChain({ table, name, base }: HostChain): HostFinding[] {
   const means = DROPS[base?.hook ?? ""];
   if (base?.policy !== "drop" || means === undefined || NO_FIREWALL.test(table)) return [];
   const found = `table ${table}, chain ${name} (hook ${base.hook}, priority ${base.prio}) drops by default`;
-  return [{ check: "firewall", level: "warning", found, means, action: ACTION }];
+  return [warning("firewall", found, means, ACTION)];
 }

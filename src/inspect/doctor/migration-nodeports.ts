@@ -2,7 +2,7 @@ import { counted, listText } from "../../base/text.ts";
 import { compareAddresses, familyOf, isLinkLocal, isLoopback } from "../../model/ip.ts";
 import { addressesOf, hasFamily, type Service } from "../../model/service.ts";
 import type { FamilyContext, NodeContext } from "../../ruleset/node-context.ts";
-import { type HostFinding, judge, type Row } from "./finding.ts";
+import { type HostFinding, ok, warning } from "./finding.ts";
 import type { HostFacts } from "./host-facts.ts";
 import type { KubeProxyMode } from "./other-proxy-check.ts";
 import { ROUTE_LOCALNET } from "./settings-check.ts";
@@ -20,85 +20,48 @@ export interface NodePortFacts extends Pick<HostFacts, "settings"> {
  * by default.
  */
 export function nodePortChanges(modes: readonly KubeProxyMode[], facts: NodePortFacts): HostFinding[] {
-  const { settings, hostAddresses, services, nodeContext } = facts;
+  const { settings, services, nodeContext } = facts;
   const ported = services.filter(({ ports }) => ports.some(({ nodePort }) => nodePort !== 0));
   if (ported.length === 0 || !modes.some((mode) => mode !== "nftables")) return [];
   const ofIPv4 = ported.filter((service) => hasFamily(service, "ip"));
   const hadLoopback = modes.includes("iptables") && settings.get(ROUTE_LOCALNET) === 1 && ofIPv4.length > 0;
-  const lost = hostAddresses === undefined ? undefined : lostAddresses(ported, facts, hostAddresses);
-  return [
-    ...judge(ADDRESS_ROWS, { ported, lost }),
-    ...(hadLoopback ? judge(LOOPBACK_ROWS, { ported: ofIPv4, nodeContext }) : []),
-  ];
+  return [addressChange(ported, facts), ...(hadLoopback ? [loopbackChange(ofIPv4, nodeContext)] : [])];
 }
 
-/**
- * Addresses of the host on which NodePorts will no longer answer; undefined if the host's addresses are
- * unknown.
- */
-interface AddressChange {
-  readonly ported: readonly Service[];
-  readonly lost: readonly string[] | undefined;
+function addressChange(ported: readonly Service[], facts: NodePortFacts): HostFinding {
+  const check = "migration-nodeport-addresses";
+  const { hostAddresses } = facts;
+  if (hostAddresses === undefined)
+    return warning(check, `unknown: the addresses of this host on which ${namesOf(ported)} will not answer`);
+  const lost = lostAddresses(ported, facts, hostAddresses);
+  if (lost.length === 0) return ok(check, `${namesOf(ported)} will answer on the same addresses as before`);
+  return warning(
+    check,
+    `${namesOf(ported)} will not answer on ${listText(lost)}`,
+    "kube-proxy's iptables and ipvs modes serve all addresses of a node, unless its nodePortAddresses were set",
+    "set nodePortAddresses (--nodeport-addresses) to all, or to the CIDRs of the addresses that clients use",
+  );
 }
 
-const ADDRESS_ROWS: readonly Row<AddressChange>[] = [
-  {
-    check: "migration-nodeport-addresses",
-    level: "warning",
-    when: ({ lost }) => lost === undefined,
-    found: ({ ported }) => `unknown: the addresses of this host on which ${namesOf(ported)} will not answer`,
-  },
-  {
-    check: "migration-nodeport-addresses",
-    level: "ok",
-    when: ({ lost }) => lost?.length === 0,
-    found: ({ ported }) => `${namesOf(ported)} will answer on the same addresses as before`,
-  },
-  {
-    check: "migration-nodeport-addresses",
-    level: "warning",
-    found: ({ ported, lost = [] }) => `${namesOf(ported)} will not answer on ${listText(lost)}`,
-    means:
-      "kube-proxy's iptables and ipvs modes serve all addresses of a node, unless its nodePortAddresses were set",
-    action:
-      "set nodePortAddresses (--nodeport-addresses) to all, or to the CIDRs of the addresses that clients use",
-  },
-];
-
-const LOOPBACK_ROWS: readonly Row<Pick<NodePortFacts, "nodeContext"> & Pick<AddressChange, "ported">>[] = [
-  {
-    check: "migration-nodeport-loopback",
-    level: "warning",
-    when: ({ nodeContext }) =>
-      !nodeContext.some(({ family, loopbackNodePorts }) => family === "ip" && loopbackNodePorts),
-    found: ({ ported }) => `${namesOf(ported)} will not answer on 127.0.0.1`,
-    means: "kube-proxy's iptables mode serves them there (route_localnet is 1)",
-    action:
+function loopbackChange(ported: readonly Service[], nodeContext: NodeContext): HostFinding {
+  const check = "migration-nodeport-loopback";
+  if (!nodeContext.some(({ family, loopbackNodePorts }) => family === "ip" && loopbackNodePorts))
+    return warning(
+      check,
+      `${namesOf(ported)} will not answer on 127.0.0.1`,
+      "kube-proxy's iptables mode serves them there (route_localnet is 1)",
       "if a program of the node needs it, such as a container runtime with a local registry, add localhost to nodePortAddresses (TCP)",
-  },
-  {
-    check: "migration-nodeport-loopback",
-    level: "ok",
-    when: ({ ported }) => withoutTcp(ported).length === 0,
-    found: ({ ported }) => `${namesOf(ported)} answer on 127.0.0.1`,
-  },
-  {
-    check: "migration-nodeport-loopback",
-    level: "warning",
-    found: ({ ported }) => `UDP and SCTP ${namesOf(withoutTcp(ported))} will not answer on 127.0.0.1`,
-    means: "localhost in nodePortAddresses only serves TCP",
-  },
-];
+    );
+  const withoutTcp = ported.filter(({ ports }) =>
+    ports.some(({ nodePort, protocol }) => nodePort !== 0 && protocol !== "tcp"),
+  );
+  if (withoutTcp.length === 0) return ok(check, `${namesOf(ported)} answer on 127.0.0.1`);
+  const found = `UDP and SCTP ${namesOf(withoutTcp)} will not answer on 127.0.0.1`;
+  return warning(check, found, "localhost in nodePortAddresses only serves TCP");
+}
 
 function namesOf(ported: readonly Service[]): string {
   return `NodePorts of ${counted(ported.length, "Service")} (${listText(ported.map(({ name }) => name))})`;
-}
-
-/** Returns the Services with NodePorts of other protocols than TCP. */
-function withoutTcp(ported: readonly Service[]): Service[] {
-  return ported.filter(({ ports }) =>
-    ports.some(({ nodePort, protocol }) => nodePort !== 0 && protocol !== "tcp"),
-  );
 }
 
 /** In ipvs mode, the addresses of Services are on the interface kube-ipvs0, so they are excluded. */

@@ -1,6 +1,6 @@
 import { counted, listText } from "../../base/text.ts";
 import { type CostlyTable, costlyTablesAdvice } from "../../kernel/others-sets.ts";
-import { type HostFinding, judge, judgeAll, type Row, UNLISTED_CHAINS } from "./finding.ts";
+import { type HostFinding, ok, unlistedChains, warning } from "./finding.ts";
 import type { HostFacts } from "./host-facts.ts";
 
 /** kube-proxy's modes on Linux. */
@@ -15,89 +15,86 @@ const IPVS_INTERFACE = "kube-ipvs0";
 /** The interface of kube-router's service proxy, with the addresses of all Services. */
 const KUBE_ROUTER_INTERFACE = "kube-dummy-if";
 
+const CHECK = "other-proxy";
 const BOTH = "two service proxies translate the same connections, and either may win";
 const REPLACED = "if it has been replaced: stop it on this node, then";
 
-const ROWS: readonly Row<ProxyTraces>[] = (
-  [
-    {
-      // Without a listing, rules of kube-proxy's nftables and iptables modes are not visible.
-      ...UNLISTED_CHAINS,
-      means: "rules of kube-proxy's nftables and iptables modes are not reported",
-    },
-    {
-      level: "warning",
-      when: (traces) => nftablesTables(traces).length > 0,
-      found: (traces) => `kube-proxy's tables exist: ${nftablesTables(traces).join(", ")}`,
-      means:
-        "harmless while kube-proxy runs; stale once it is gone, and its rules may then still redirect connections",
-      action: `${REPLACED} nft-proxy cleanup --kube-proxy`,
-    },
-    {
-      level: "warning",
-      when: (traces) => iptablesTables(traces).length > 0,
-      found: (traces) =>
-        `the chain KUBE-SERVICES of kube-proxy's iptables mode is in ${iptablesTables(traces).join(", ")}`,
-      means: "whichever translates a connection first wins",
-      action: `${REPLACED} kube-proxy --cleanup, or restart the node`,
-    },
-    {
-      // kube-proxy translates in the table nat; iptables-legacy creates any table that it lists.
-      level: "warning",
-      when: ({ legacyTables }) => legacyTables.includes("nat"),
-      found: ({ legacyTables }) => `legacy iptables has tables: ${legacyTables.join(", ")}`,
-      means: "kube-proxy's rules may be in them, where nft cannot see them",
-      action:
-        "check with `iptables-legacy-save | grep KUBE-SERVICES`; to remove them, kube-proxy --cleanup, or restart the node",
-    },
-    {
-      level: "warning",
-      when: (traces) => ipvsTraces(traces).length > 0,
-      found: (traces) =>
-        `kube-proxy's ipvs mode has left ${listText([...virtualServers(traces), ...ipvsTraces(traces)])}`,
-      means: "addresses of Services are this node's own, and IPVS answers where nft-proxy does not translate",
-      action: `${REPLACED} kube-proxy --cleanup, or restart the node`,
-    },
-    {
-      // IPVS of software that serves no Services, such as keepalived.
-      level: "ok",
-      when: (traces) =>
-        virtualServers(traces).length > 0 &&
-        ipvsTraces(traces).length === 0 &&
-        !traces.interfaces.has(KUBE_ROUTER_INTERFACE),
-      found: (traces) => `${listText(virtualServers(traces))} of other software than kube-proxy`,
-      means: "no address and port of a Service may be among them",
-    },
-    {
-      level: "warning",
-      when: ({ interfaces }) => interfaces.has(KUBE_ROUTER_INTERFACE),
-      found: `the interface ${KUBE_ROUTER_INTERFACE} of kube-router's service proxy exists`,
-      means: BOTH,
-      action: "run kube-router with --run-service-proxy=false and restart the node, or remove nft-proxy",
-    },
-    {
-      level: "warning",
-      when: ({ interfaces }) => interfaces.has("bpfout.cali"),
-      found: "the interface bpfout.cali of Calico's eBPF data plane exists",
-      means: BOTH,
-      action: "set bpfEnabled to false (FelixConfiguration), or remove nft-proxy",
-    },
-    {
-      level: "ok",
-      when: ({ interfaces }) => interfaces.has("cilium_host"),
-      found: "Cilium is on this node (interface cilium_host)",
-      means:
-        "it balances pods' connections to ClusterIPs itself, and with kubeProxyReplacement everything that nft-proxy does",
-      action: "make sure that kubeProxyReplacement is false",
-    },
-  ] satisfies readonly Omit<Row<ProxyTraces>, "check">[]
-).map((row) => ({ check: "other-proxy", ...row }));
-
 /** Checks for rules of other service proxies besides ours. */
 export function judgeOtherProxies(traces: ProxyTraces): HostFinding[] {
-  const found = judgeAll(ROWS, traces);
-  if (found.length > 0) return found;
-  return [{ check: "other-proxy", level: "ok", found: "no other service proxy has left rules here" }];
+  const found = [...kubeProxyFindings(traces), ...otherProxyFindings(traces)];
+  return found.length > 0 ? found : [ok(CHECK, "no other service proxy has left rules here")];
+}
+
+function* kubeProxyFindings(traces: ProxyTraces): Generator<HostFinding> {
+  const [ofNftables, ofIptables, ofIpvs] = [
+    nftablesTables(traces),
+    iptablesTables(traces),
+    ipvsTraces(traces),
+  ];
+  if (traces.chains === undefined)
+    yield unlistedChains(CHECK, "rules of kube-proxy's nftables and iptables modes are not reported");
+  if (ofNftables.length > 0)
+    yield warning(
+      CHECK,
+      `kube-proxy's tables exist: ${ofNftables.join(", ")}`,
+      "harmless while kube-proxy runs; stale once it is gone, and its rules may then still redirect connections",
+      `${REPLACED} nft-proxy cleanup --kube-proxy`,
+    );
+  if (ofIptables.length > 0)
+    yield warning(
+      CHECK,
+      `the chain KUBE-SERVICES of kube-proxy's iptables mode is in ${ofIptables.join(", ")}`,
+      "whichever translates a connection first wins",
+      `${REPLACED} kube-proxy --cleanup, or restart the node`,
+    );
+  // kube-proxy translates in the table nat; iptables-legacy creates any table that it lists.
+  if (traces.legacyTables.includes("nat"))
+    yield warning(
+      CHECK,
+      `legacy iptables has tables: ${traces.legacyTables.join(", ")}`,
+      "kube-proxy's rules may be in them, where nft cannot see them",
+      "check with `iptables-legacy-save | grep KUBE-SERVICES`; to remove them, kube-proxy --cleanup, or restart the node",
+    );
+  if (ofIpvs.length > 0)
+    yield warning(
+      CHECK,
+      `kube-proxy's ipvs mode has left ${listText([...virtualServers(traces), ...ofIpvs])}`,
+      "addresses of Services are this node's own, and IPVS answers where nft-proxy does not translate",
+      `${REPLACED} kube-proxy --cleanup, or restart the node`,
+    );
+}
+
+function* otherProxyFindings(traces: ProxyTraces): Generator<HostFinding> {
+  const { interfaces } = traces;
+  const servers = virtualServers(traces);
+  // IPVS of software that serves no Services, such as keepalived.
+  if (servers.length > 0 && ipvsTraces(traces).length === 0 && !interfaces.has(KUBE_ROUTER_INTERFACE))
+    yield ok(
+      CHECK,
+      `${listText(servers)} of other software than kube-proxy`,
+      "no address and port of a Service may be among them",
+    );
+  if (interfaces.has(KUBE_ROUTER_INTERFACE))
+    yield warning(
+      CHECK,
+      `the interface ${KUBE_ROUTER_INTERFACE} of kube-router's service proxy exists`,
+      BOTH,
+      "run kube-router with --run-service-proxy=false and restart the node, or remove nft-proxy",
+    );
+  if (interfaces.has("bpfout.cali"))
+    yield warning(
+      CHECK,
+      "the interface bpfout.cali of Calico's eBPF data plane exists",
+      BOTH,
+      "set bpfEnabled to false (FelixConfiguration), or remove nft-proxy",
+    );
+  if (interfaces.has("cilium_host"))
+    yield ok(
+      CHECK,
+      "Cilium is on this node (interface cilium_host)",
+      "it balances pods' connections to ClusterIPs itself, and with kubeProxyReplacement everything that nft-proxy does",
+      "make sure that kubeProxyReplacement is false",
+    );
 }
 
 /** Returns the modes of kube-proxy that certainly left these traces. */
@@ -145,54 +142,37 @@ function virtualServers({ ipvsSchedulers }: ProxyTraces): string[] {
 const FELIX_TABLE = /^ip6? calico$/;
 const FELIX_CHAIN = /^cali-/;
 
-interface FelixTraces {
-  /** Its tables of nftables mode. */
-  readonly tables: readonly string[];
-  /** Whether it has chains in iptables' tables. */
-  readonly hasIptables: boolean;
-}
-
-const FELIX = {
-  check: "calico",
-  found: ({ tables, hasIptables }: FelixTraces) =>
-    `Calico's Felix programs ${[
-      ...(tables.length > 0 ? [`nftables (${tables.join(", ")})`] : []),
-      ...(hasIptables ? ["iptables (chains cali-*)"] : []),
-    ].join(" and ")}`,
-  means: "with nftablesMode Auto it uses iptables once kube-proxy's tables are gone",
-  action:
-    "set nftablesMode to Enabled (FelixConfiguration, or linuxDataplane Nftables of the operator's Installation)",
-} as const;
-
-const CALICO_ROWS: readonly Row<FelixTraces>[] = [
-  { ...FELIX, level: "warning", when: ({ hasIptables }) => hasIptables },
-  { ...FELIX, level: "ok", when: ({ tables }) => tables.length > 0 },
-];
-
 /**
  * Reports which tables Calico's Felix uses. With `nftablesMode: Auto` it uses nftables if kube-proxy's tables
  * exist, and iptables without them (https://github.com/projectcalico/calico/issues/11629).
  */
-export function judgeCalico(chains: HostFacts["chains"]): HostFinding[] {
-  const tables = new Set((chains ?? []).map(({ table }) => table).filter((table) => FELIX_TABLE.test(table)));
-  const hasIptables = (chains ?? []).some(
-    ({ table, name }) => !FELIX_TABLE.test(table) && FELIX_CHAIN.test(name),
-  );
-  return judge(CALICO_ROWS, { tables: [...tables].sort(), hasIptables });
+export function judgeCalico(chains: HostFacts["chains"] = []): HostFinding[] {
+  const own = chains.map(({ table }) => table).filter((table) => FELIX_TABLE.test(table));
+  const tables = [...new Set(own)].sort();
+  const hasIptables = chains.some(({ table, name }) => !FELIX_TABLE.test(table) && FELIX_CHAIN.test(name));
+  const used = [
+    ...(tables.length > 0 ? [`nftables (${tables.join(", ")})`] : []),
+    ...(hasIptables ? ["iptables (chains cali-*)"] : []),
+  ];
+  if (used.length === 0) return [];
+  return [
+    (hasIptables ? warning : ok)(
+      "calico",
+      `Calico's Felix programs ${used.join(" and ")}`,
+      "with nftablesMode Auto it uses iptables once kube-proxy's tables are gone",
+      "set nftablesMode to Enabled (FelixConfiguration, or linuxDataplane Nftables of the operator's Installation)",
+    ),
+  ];
 }
-
-const COSTLY_ROWS: readonly Row<CostlyTable>[] = [
-  {
-    check: "other-sets",
-    level: "warning",
-    found: ({ table, sets }) => `table ${table} has ${counted(sets, "set")}`,
-    means: ({ ms }) =>
-      `nft reads them for each change of both IP families and in most other calls: some ${ms} ms of CPU time`,
-    action: (table) => costlyTablesAdvice([table]),
-  },
-];
 
 /** Reports tables of other software that make transactions slow. */
 export function judgeCostlyTables(tables: readonly CostlyTable[]): HostFinding[] {
-  return tables.flatMap((table) => judge(COSTLY_ROWS, table));
+  return tables.map((one) =>
+    warning(
+      "other-sets",
+      `table ${one.table} has ${counted(one.sets, "set")}`,
+      `nft reads them for each change of both IP families and in most other calls: some ${one.ms} ms of CPU time`,
+      costlyTablesAdvice([one]),
+    ),
+  );
 }

@@ -1,7 +1,7 @@
 import { type ByFamily, FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { listText } from "../../base/text.ts";
 import type { ProxyOptions } from "../../config/options.ts";
-import { type CheckName, type HostFinding, judge, type Row } from "./finding.ts";
+import { fault, type HostFinding, ok, warning } from "./finding.ts";
 import type { HostFacts } from "./host-facts.ts";
 
 /** Families of the cluster; undefined if unknown. */
@@ -35,15 +35,13 @@ const BRIDGE_SETTINGS: ByFamily<string> = {
 /** Bridges of CNI plugins with pods: the bridge plugin's and Flannel's, kubenet's, kube-router's. */
 const POD_BRIDGES: readonly string[] = ["cni0", "cbr0", "kube-bridge"];
 
-/** A setting that is judged by its value alone. */
-interface SettingRow {
-  readonly check: CheckName;
+/** A setting that is judged by its value alone, and the result for a bad value. */
+interface SettingRow extends Omit<HostFinding, "found"> {
   readonly path: string;
   readonly family: Family;
-  readonly bad: (value: number) => boolean;
+  readonly isBad: (value: number) => boolean;
   /** A bad value is a fault if the cluster has the family, and harmless otherwise. */
   readonly isOfCluster?: true;
-  readonly judgement: Pick<HostFinding, "level" | "means" | "action">;
 }
 
 const SETTING_ROWS: readonly SettingRow[] = [
@@ -51,48 +49,40 @@ const SETTING_ROWS: readonly SettingRow[] = [
     check: "ip-forward",
     path: `${NET}/ipv4/ip_forward`,
     family: "ip",
-    bad: (value) => value === 0,
+    isBad: (value) => value === 0,
     isOfCluster: true,
-    judgement: {
-      level: "fault",
-      means: "packets to pods of this and other nodes are dropped",
-      action: "set net.ipv4.ip_forward=1 (sysctl.d)",
-    },
+    level: "fault",
+    means: "packets to pods of this and other nodes are dropped",
+    action: "set net.ipv4.ip_forward=1 (sysctl.d)",
   },
   {
     check: "ipv6-forward",
     path: `${NET}/ipv6/conf/all/forwarding`,
     family: "ip6",
-    bad: (value) => value === 0,
+    isBad: (value) => value === 0,
     isOfCluster: true,
-    judgement: {
-      level: "warning",
-      means: "in a cluster with IPv6, packets to pods are dropped",
-      action: "set net.ipv6.conf.all.forwarding=1 (sysctl.d) if the cluster has IPv6",
-    },
+    level: "warning",
+    means: "in a cluster with IPv6, packets to pods are dropped",
+    action: "set net.ipv6.conf.all.forwarding=1 (sysctl.d) if the cluster has IPv6",
   },
   {
     check: "route-localnet",
     path: ROUTE_LOCALNET,
     family: "ip",
-    bad: (value) => value !== 0,
-    judgement: {
-      level: "warning",
-      means:
-        "other hosts on the link may reach programs that listen on loopback (CVE-2020-8558); kube-proxy's iptables mode sets it, nft-proxy does not need it",
-      action: "set net.ipv4.conf.all.route_localnet=0 once kube-proxy is gone",
-    },
+    isBad: (value) => value !== 0,
+    level: "warning",
+    means:
+      "other hosts on the link may reach programs that listen on loopback (CVE-2020-8558); kube-proxy's iptables mode sets it, nft-proxy does not need it",
+    action: "set net.ipv4.conf.all.route_localnet=0 once kube-proxy is gone",
   },
   {
     check: "rp-filter",
     path: `${NET}/ipv4/conf/all/rp_filter`,
     family: "ip",
-    bad: (value) => value === 1,
-    judgement: {
-      level: "ok",
-      means:
-        "strict: drops packets that arrive on another interface than their answers would use; a node with several uplinks may need 2 (loose)",
-    },
+    isBad: (value) => value === 1,
+    level: "ok",
+    means:
+      "strict: drops packets that arrive on another interface than their answers would use; a node with several uplinks may need 2 (loose)",
   },
 ];
 
@@ -112,26 +102,22 @@ export const SETTING_PATHS: readonly string[] = [
 export function judgeSettings(facts: SettingsFacts): HostFinding[] {
   return [
     ...SETTING_ROWS.flatMap((row) => judgeSetting(row, facts)),
-    ...judge(BRIDGE_ROWS, facts).filter(() => podBridges(facts).length > 0),
-    ...judge(CONNTRACK_ROWS, facts),
+    ...judgeBridges(facts),
+    judgeConntrack(facts),
   ];
 }
 
-function judgeSetting(row: SettingRow, { settings, families, used }: SettingsFacts): HostFinding[] {
-  const { check, path, family, bad } = row;
+function judgeSetting(
+  { check, path, family, isBad, isOfCluster, level, means, action }: SettingRow,
+  { settings, families, used }: SettingsFacts,
+): HostFinding[] {
   const value = settings.get(path);
   if (value === undefined || !families.includes(family)) return [];
   const found = `${settingName(path)} is ${value}`;
-  return [bad(value) ? { check, found, ...badSetting(row, used) } : { check, level: "ok", found }];
-}
-
-function badSetting(
-  { family, isOfCluster, judgement }: SettingRow,
-  used: UsedFamilies,
-): SettingRow["judgement"] {
-  if (isOfCluster === undefined || used === undefined) return judgement;
-  if (used.includes(family)) return { ...judgement, level: "fault" };
-  return { level: "ok", means: `the cluster has no ${FAMILY_NAMES[family]}, by its clusterCIDR` };
+  if (!isBad(value)) return [ok(check, found)];
+  if (isOfCluster === undefined || used === undefined) return [{ check, level, found, means, action }];
+  if (used.includes(family)) return [fault(check, found, means, action)];
+  return [ok(check, found, `the cluster has no ${FAMILY_NAMES[family]}, by its clusterCIDR`)];
 }
 
 /** Returns sysctl's name of a path: `net.ipv4.ip_forward`. */
@@ -142,120 +128,59 @@ export function settingName(path: string): string {
 /**
  * Checks whether pods on one bridge reach each other through Services. The answer of an endpoint returns
  * through the bridge. Unless it passes the IP hooks, it keeps the endpoint's address, which the client does
- * not expect. kube-proxy also needs this.
+ * not expect. kube-proxy also needs this. IPv6 only matters if the cluster is known to have it.
  */
-const BRIDGE_ROWS: readonly Row<SettingsFacts>[] = [
-  {
-    check: "bridge-netfilter",
-    level: "ok",
-    when: (facts) => bypassing(facts).length === 0,
-    found: (facts) => `pods are on the bridge ${listText(podBridges(facts))}, whose packets pass the rules`,
-  },
-  {
-    check: "bridge-netfilter",
-    level: "warning",
-    found: (facts) => {
-      const off = bypassing(facts);
-      const isLoaded = off.every((path) => facts.settings.has(path));
-      const why = isLoaded
-        ? `${listText(off.map(settingName))} is not 1`
-        : "the module br_netfilter is not loaded";
-      return `pods are on the bridge ${listText(podBridges(facts))}, and ${why}`;
-    },
-    means:
+function judgeBridges({ interfaces, settings, used = ["ip"] }: SettingsFacts): HostFinding[] {
+  const bridges = POD_BRIDGES.filter((name) => interfaces.has(name));
+  if (bridges.length === 0) return [];
+  const found = `pods are on the bridge ${listText(bridges)}`;
+  const paths = FAMILIES.filter((family) => used.includes(family)).map((family) => BRIDGE_SETTINGS[family]);
+  const bypassing = paths.filter((path) => settings.get(path) !== 1);
+  if (bypassing.length === 0) return [ok("bridge-netfilter", `${found}, whose packets pass the rules`)];
+  const why = bypassing.every((path) => settings.has(path))
+    ? `${listText(bypassing.map(settingName))} is not 1`
+    : "the module br_netfilter is not loaded";
+  return [
+    warning(
+      "bridge-netfilter",
+      `${found}, and ${why}`,
       "a pod gets no answer from an endpoint on the same bridge through a Service: the answer bypasses the rules",
-    action: (facts) =>
-      `load br_netfilter (modules-load.d), and set ${listText(bypassing(facts).map((path) => `${settingName(path)}=1`))} (sysctl.d)`,
-  },
-];
-
-function podBridges({ interfaces }: SettingsFacts): string[] {
-  return POD_BRIDGES.filter((name) => interfaces.has(name));
+      `load br_netfilter (modules-load.d), and set ${listText(bypassing.map((path) => `${settingName(path)}=1`))} (sysctl.d)`,
+    ),
+  ];
 }
 
-/**
- * Returns settings that make bridged packets bypass the rules; only IPv4's unless the cluster is known to
- * have IPv6.
- */
-function bypassing({ settings, used }: SettingsFacts): string[] {
-  const families = FAMILIES.filter((family) => (used ?? ["ip"]).includes(family));
-  return families.map((family) => BRIDGE_SETTINGS[family]).filter((path) => settings.get(path) !== 1);
-}
-
-const ROOM = {
-  check: "conntrack-table",
-  found: (facts: SettingsFacts) => `${countText(facts)} connections are tracked`,
-} as const;
 const GROW = "raise net.netfilter.nf_conntrack_max (sysctl.d), or run `nft-proxy run --init-only` as root";
 
-const CONNTRACK_ROWS: readonly Row<SettingsFacts>[] = [
-  {
-    check: "conntrack-table",
-    level: "ok",
-    when: ({ settings }) => !settings.has(CONNTRACK_MAX),
-    found: "connection tracking is not in use yet",
-  },
-  {
-    check: "conntrack-table",
-    level: "ok",
-    when: (facts) => trackedOf(facts).max === 0,
-    found: (facts) => `${trackedOf(facts).count} connections are tracked, without a limit`,
-  },
-  {
-    ...ROOM,
-    level: "fault",
-    when: (facts) => shareOf(facts) >= 0.95,
-    means: "new connections are dropped when the table is full",
-    action: GROW,
-  },
-  {
-    ...ROOM,
-    level: "warning",
-    when: (facts) => shareOf(facts) >= 0.8,
-    means: "new connections are dropped once the table is full",
-    action: GROW,
-  },
-  { ...ROOM, level: "ok", when: (facts) => trackedOf(facts).max >= facts.wantedConnections },
-  {
-    ...ROOM,
-    level: "warning",
-    means: ({ wantedConnections }) => `the configuration asks for ${wantedConnections}`,
-    action: GROW,
-  },
-];
-
-function trackedOf({ settings }: SettingsFacts): { readonly count: number; readonly max: number } {
-  return { count: settings.get(CONNTRACK_COUNT) ?? 0, max: settings.get(CONNTRACK_MAX) ?? 0 };
-}
-
-function shareOf(facts: SettingsFacts): number {
-  const { count, max } = trackedOf(facts);
-  return count / max;
-}
-
-function countText(facts: SettingsFacts): string {
-  const { count, max } = trackedOf(facts);
-  return `${count} of ${max}`;
+function judgeConntrack({ settings, wantedConnections }: SettingsFacts): HostFinding {
+  const check = "conntrack-table";
+  const max = settings.get(CONNTRACK_MAX);
+  if (max === undefined) return ok(check, "connection tracking is not in use yet");
+  const count = settings.get(CONNTRACK_COUNT) ?? 0;
+  if (max === 0) return ok(check, `${count} connections are tracked, without a limit`);
+  const found = `${count} of ${max} connections are tracked`;
+  if (count / max >= 0.95)
+    return fault(check, found, "new connections are dropped when the table is full", GROW);
+  if (count / max >= 0.8)
+    return warning(check, found, "new connections are dropped once the table is full", GROW);
+  if (max >= wantedConnections) return ok(check, found);
+  return warning(check, found, `the configuration asks for ${wantedConnections}`, GROW);
 }
 
 /** Checks whether the mode of the options can distinguish traffic of pods. */
-export function judgeClusterCidr(options: Pick<ProxyOptions, "detectLocal" | "clusterCIDRs">): HostFinding[] {
-  return options.detectLocal.kind === "cluster-cidr" ? judge(CLUSTER_CIDR_ROWS, options) : [];
-}
-
-const CLUSTER_CIDR_ROWS: readonly Row<Pick<ProxyOptions, "clusterCIDRs">>[] = [
-  {
-    check: "cluster-cidr",
-    level: "ok",
-    when: ({ clusterCIDRs }) => Object.values(clusterCIDRs).flat().length > 0,
-    found: ({ clusterCIDRs }) => `pods are detected by ${Object.values(clusterCIDRs).flat().join(", ")}`,
-  },
-  {
-    check: "cluster-cidr",
-    level: "warning",
-    found: "detect-local-mode is ClusterCIDR, but there is no cluster CIDR",
-    means:
+export function judgeClusterCidr({
+  detectLocal,
+  clusterCIDRs,
+}: Pick<ProxyOptions, "detectLocal" | "clusterCIDRs">): HostFinding[] {
+  if (detectLocal.kind !== "cluster-cidr") return [];
+  const cidrs = Object.values(clusterCIDRs).flat();
+  if (cidrs.length > 0) return [ok("cluster-cidr", `pods are detected by ${cidrs.join(", ")}`)];
+  return [
+    warning(
+      "cluster-cidr",
+      "detect-local-mode is ClusterCIDR, but there is no cluster CIDR",
       "traffic of pods cannot be distinguished: no traffic to cluster IPs is masqueraded, and pods do not use the short cut for external addresses",
-    action: "set clusterCIDR (--cluster-cidr) to the pods' CIDRs, or choose another detect-local-mode",
-  },
-];
+      "set clusterCIDR (--cluster-cidr) to the pods' CIDRs, or choose another detect-local-mode",
+    ),
+  ];
+}
