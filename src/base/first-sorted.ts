@@ -21,6 +21,13 @@ export function sortedEntries<K extends string, T>(entries: ReadonlyMap<K, T>): 
   return [...entries].sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
+/** Compares by the first of several keys that differs. */
+export function compareKeys(a: readonly (string | number)[], b: readonly (string | number)[]): number {
+  const index = a.findIndex((key, at) => key !== b[at]);
+  if (index < 0) return 0;
+  return (a[index] ?? "") < (b[index] ?? "") ? -1 : 1;
+}
+
 /** The index of the first of some sorted items that is not before the searched one: a binary search. */
 export function lowerBound<T>(items: readonly T[], isBefore: (item: T) => boolean): number {
   let [from, to] = [0, items.length];

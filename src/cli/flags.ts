@@ -13,6 +13,10 @@ function own(
   return { ...ofKubeProxy(name, type, description), ...more, isOwn: true };
 }
 
+function boolean(name: string, description: string): Flag {
+  return own(name, "boolean", description);
+}
+
 function ofKubeProxy(name: string, type: FlagType, description: string): Flag {
   return { name, type, description, target: { kind: "command" } };
 }
@@ -36,9 +40,9 @@ const COMMAND_FLAGS: readonly Flag[] = [
     "Namespace of a Service that is named without one; for refusals, only its Services; for fleet, that of the pods",
     { alias: "n" },
   ),
-  own("all", "boolean", "Explain every frontend of every Service, or of one namespace (--namespace)"),
-  own("problems", "boolean", "Show only frontends that are refused, dropped or lost to another Service"),
-  own("exit-code", "boolean", "Exit with 1 when a connection is refused or dropped"),
+  boolean("all", "Explain every frontend of every Service, or of one namespace (--namespace)"),
+  boolean("problems", "Show only frontends that are refused, dropped or lost to another Service"),
+  boolean("exit-code", "Exit with 1 when a connection is refused or dropped"),
   own("family", "string", "Only this address family: ip or ip6", { values: ["ip", "ip6"] }),
   own("against", "path-list", "Compare with these files and directories instead of this node's kernel"),
   own("with", "string", "Compare the outcomes of connections with those under the tables of: kube-proxy", {
@@ -49,7 +53,7 @@ const COMMAND_FLAGS: readonly Flag[] = [
     "path-list",
     "Read kube-proxy's tables from these files, made by: nft -j list table ip kube-proxy",
   ),
-  own("outcomes", "boolean", "Compare the outcomes of connections instead of rules"),
+  boolean("outcomes", "Compare the outcomes of connections instead of rules"),
   own("with-objects", "path-list", "Files and directories of the new objects, for --outcomes"),
   own(
     "fail-on",
@@ -62,49 +66,33 @@ const COMMAND_FLAGS: readonly Flag[] = [
     "Diagnostics that are not reported: codes (docs/checks.md), or objects as KIND/NAMESPACE/NAME",
     { values: DIAGNOSTIC_CODES },
   ),
-  own("defaults", "boolean", "Print the default configuration; ignore flags and files"),
+  boolean("defaults", "Print the default configuration; ignore flags and files"),
   own("validate", "string", "Check this configuration file, and list its ignored fields"),
-  own("diff", "boolean", "Print only the changes to this node's kernel"),
-  own("strict", "boolean", "Treat warnings as errors"),
-  own(
-    "no-strict",
-    "boolean",
-    "Report unknown fields, and objects that only the API server rejects, as warnings",
-  ),
-  own("migration", "boolean", "Also list what changes for clients when nft-proxy replaces kube-proxy"),
-  own("dry-run", "boolean", "Change nothing, and show what would change"),
+  boolean("diff", "Print only the changes to this node's kernel"),
+  boolean("strict", "Treat warnings as errors"),
+  boolean("no-strict", "Report unknown fields, and objects that only the API server rejects, as warnings"),
+  boolean("migration", "Also list what changes for clients when nft-proxy replaces kube-proxy"),
+  boolean("dry-run", "Change nothing, and show what would change"),
   own("context", "string", "Context of the kubeconfig; its current one by default"),
   own("selector", "string", "Label selector of the pods; app.kubernetes.io/name=nft-proxy by default", {
     alias: "l",
   }),
-  own(
-    "wait",
-    "boolean",
-    "Wait until every node that the DaemonSet selects is healthy, for at most 10 minutes",
-  ),
-  own("cluster", "boolean", "Collect from the pods of all nodes, through the API server"),
-  own("redact", "boolean", "Replace names and addresses with pseudonyms"),
-  own("force", "boolean", "Change the rules even while a daemon runs, which will undo the change"),
-  own("kube-proxy", "boolean", "Remove the tables of kube-proxy's nftables mode instead of nft-proxy's"),
+  boolean("wait", "Wait until every node that the DaemonSet selects is healthy, for at most 10 minutes"),
+  boolean("cluster", "Collect from the pods of all nodes, through the API server"),
+  boolean("redact", "Replace names and addresses with pseudonyms"),
+  boolean("force", "Change the rules even while a daemon runs, which will undo the change"),
+  boolean("kube-proxy", "Remove the tables of kube-proxy's nftables mode instead of nft-proxy's"),
   own("client", "string", "Only this client address; for trace, also packets to it unless --to is given"),
-  own(
-    "draining",
-    "boolean",
-    "Only connections to endpoints that are terminating or no longer in any EndpointSlice",
-  ),
+  boolean("draining", "Only connections to endpoints that are terminating or no longer in any EndpointSlice"),
   own("duration", "duration", "Duration of the trace; 30s by default"),
-  own("watch", "boolean", "Keep running and print each new refusal"),
+  boolean("watch", "Keep running and print each new refusal"),
   own(
     "rate",
     "integer",
     "Maximum number of results a second; for trace, of packets of each address family, 5 by default",
   ),
   own("from-ip", "string", "Source address of the connection, from which --source is derived"),
-  own(
-    "live",
-    "boolean",
-    "Follow the rules in the kernel, and report where they differ from the desired state",
-  ),
+  boolean("live", "Follow the rules in the kernel, and report where they differ from the desired state"),
   own("port", "integer", "Destination port of the connection"),
   own("proto", "string", "Protocol of the connection: tcp (the default), udp or sctp; for trace also icmp", {
     values: ["tcp", "udp", "sctp"],
@@ -120,16 +108,10 @@ const COMMAND_FLAGS: readonly Flag[] = [
 
 /** The flags that the parser handles before a command runs. */
 const PARSER_FLAGS: readonly Flag[] = [
-  { name: "help", alias: "h", type: "boolean", description: "Show this help", target: { kind: "parser" } },
-  {
-    name: "help-all",
-    type: "boolean",
-    description: "Show this help with every option",
-    target: { kind: "parser" },
-    isOwn: true,
-  },
-  { name: "version", type: "boolean", description: "Show the version", target: { kind: "parser" } },
-];
+  { ...ofKubeProxy("help", "boolean", "Show this help"), alias: "h" },
+  boolean("help-all", "Show this help with every option"),
+  ofKubeProxy("version", "boolean", "Show the version"),
+].map((flag) => ({ ...flag, target: { kind: "parser" } }));
 
 /** All flags, sorted by name. */
 export const FLAGS: readonly Flag[] = [

@@ -7,19 +7,13 @@ import type { ProxyOptions } from "../config/options.ts";
 import { resolveOptions } from "../config/resolve.ts";
 import type { LoadRequest } from "../inspect/load/load-request.ts";
 import { systemReason } from "../kube/files/diagnostic.ts";
-import { isDenied, type RunningDaemon, runningDaemon } from "../socket/daemon-client.ts";
+import { isDenied, runningDaemon } from "../socket/daemon-client.ts";
 import { type Argv, listArgument, textArgument } from "./command.ts";
 
-/** The options of a command, and their source. */
-export interface CommandOptions {
-  readonly options: ProxyOptions;
+/** The options of a command, and the daemon that gave them, if they do not come from flags or a file. */
+export interface CommandOptions
+  extends Pick<LoadRequest, "options" | "daemon" | "deniedSocket" | "silentSocket"> {
   readonly notices: readonly string[];
-  /** The daemon that gave the options; absent if they come from flags, a file or the defaults. */
-  readonly daemon?: RunningDaemon;
-  /** The socket of a daemon, if this user may not open it. */
-  readonly deniedSocket?: string;
-  /** The socket at which no daemon answers. */
-  readonly silentSocket?: string;
   /** Whether the options are only the defaults. A daemon that cannot be asked may have others. */
   readonly areDefaults?: boolean;
   /** Why the daemon's socket gives no usable answer. */

@@ -100,6 +100,11 @@ export function wrapped(text: string, first: string, rest: string, width: number
   return [...lines, line];
 }
 
+/** Breaks a text into lines at an indent, which is two columns deeper from the second line on. */
+export function paragraph(text: string, indent: number, { columns }: Pick<Style, "columns">): string[] {
+  return wrapped(text, " ".repeat(indent), " ".repeat(indent + 2), columns);
+}
+
 /** Shows the current step of a slow command. */
 export interface Progress {
   /** Begins a step, such as `reading objects`. */

@@ -1,7 +1,6 @@
 import { ageText } from "../../base/duration.ts";
-import { badArgument } from "../../base/errors.ts";
 import { FAMILY_NAMES } from "../../base/family.ts";
-import { counted, quoted, socketText } from "../../base/text.ts";
+import { counted, socketText } from "../../base/text.ts";
 import { ConnectionAttribution } from "../../conntrack/connection-attribution.ts";
 import {
   ConnectionCounter,
@@ -17,19 +16,20 @@ import { hostAddresses } from "../../kernel/addresses.ts";
 import { conntrackTable, EVERYWHERE, isTranslated } from "../../kernel/conntrack.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
-import { canonicalAddress, familyOf } from "../../model/ip.ts";
+import { familyOf } from "../../model/ip.ts";
 import { outputFormat, serviceArgument, unservedService } from "../argument-values.ts";
-import { type Argv, isSet, textArgument } from "../command.ts";
+import { type Argv, isSet } from "../command.ts";
 import { type CommandResult, EXIT, failed, jsonText } from "../command-result.ts";
 import { loadedNotices } from "../notices.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
 import { columnWidths, type Progress, printable } from "../terminal.ts";
+import { addressArgument } from "./explain-arguments.ts";
 
 /** `connections`: counts the tracked connections of this host by Service and endpoint. Changes nothing. */
 export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
   const service = serviceArgument(argv);
-  const client = clientOf(argv);
+  const client = addressArgument(argv, "client");
   progress.step("reading the objects");
   const command = await optionsBesideDaemon(argv);
   const desired = await loadDesired(loadRequest(argv, command));
@@ -55,15 +55,6 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
     output: format === "json" ? jsonText(report) : connectionsText(report),
     notices,
   };
-}
-
-/** @throws AppError BAD_ARGUMENT for anything but an address */
-function clientOf(argv: Argv): string | undefined {
-  const text = textArgument(argv, "client");
-  if (text === undefined) return undefined;
-  const address = canonicalAddress(text);
-  if (address !== undefined) return address;
-  throw badArgument(`--client must be an IP address, not ${quoted(text)}`);
 }
 
 /** The text output: a heading for each Service port, a line for each endpoint. Ends with a line feed. */

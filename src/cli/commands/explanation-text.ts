@@ -3,6 +3,7 @@ import { counted, listText, percentText, socketText } from "../../base/text.ts";
 import type {
   Connection,
   ExplainedEndpoint,
+  ExplainedFrontend,
   ExplainedStep,
   Explanation,
   Verdict,
@@ -13,7 +14,7 @@ import { RESULTS } from "../../inspect/explain/words.ts";
 import { parseFrontendKey, portsText } from "../../ruleset/keys.ts";
 import { ORIGIN_NAMES } from "../../ruleset/service-view.ts";
 import { isEcho } from "../../trace/packet.ts";
-import { printable, type Style, wrapped } from "../terminal.ts";
+import { paragraph, printable, type Style, wrapped } from "../terminal.ts";
 
 /** Maximum numbers of used and of excluded endpoints that are shown; the others are counted. */
 const MOST_ENDPOINTS = 10;
@@ -27,17 +28,17 @@ type AllReport = Extract<Report, { readonly kind: "all" }>;
 export function explanationText(explanation: Explanation, style: Style): string {
   const { connection, frontend, steps, endpoints, notes, differences } = explanation;
   const lines = [
-    ...wrapped(connectionText(connection), "", "  ", style.columns).map(style.heading),
-    ...wrapped(whereText(explanation), "", "  ", style.columns),
-    ...(frontend === undefined ? [] : wrapped(frontendText(explanation), "", "  ", style.columns)),
-    ...section("The path through the rules", wayLines(steps, style), style),
+    ...paragraph(connectionText(connection), 0, style).map(style.heading),
+    ...paragraph(whereText(explanation), 0, style),
+    ...(frontend === undefined ? [] : paragraph(frontendText(frontend), 0, style)),
+    ...section("The path through the rules", stepLines(steps, style), style),
     ...section("Endpoints", endpointLines(endpoints, style), style),
     ...section("Also", noteLines(notes, style), style),
     ...(differences === undefined
       ? []
       : section("Kernel against the desired state", differenceLines(differences, style), style)),
     "",
-    ...verdictLines(explanation.verdict, "", style),
+    ...verdictLines(explanation.verdict, 0, style),
   ];
   return `${lines.join("\n")}\n`;
 }
@@ -78,8 +79,8 @@ function noServicesText(namespace: AllReport["namespace"]): string {
 function briefLines(explanation: Explanation, style: Style): string[] {
   return [
     "",
-    ...wrapped(briefConnection(explanation), "  ", "    ", style.columns),
-    ...verdictLines(shortened(explanation.verdict), "    ", style),
+    ...paragraph(briefConnection(explanation), 2, style),
+    ...verdictLines(shortened(explanation.verdict), 4, style),
     ...(explanation.differences ?? []).flatMap((difference) =>
       wrapped(difference, "    ! ", "      ", style.columns),
     ),
@@ -95,7 +96,7 @@ function shortened(verdict: Verdict): Verdict {
 /** Why nft-proxy does not handle a Service. Ends with a line feed. */
 export function notServedText({ message, action }: Reason, style: Style): string {
   const sentence = `Not handled: Service ${message}${action === undefined ? "" : `; ${action}`}.`;
-  const text = wrapped(sentence, "", "  ", style.columns).join("\n");
+  const text = paragraph(sentence, 0, style).join("\n");
   return `${text.replace("Not handled", style.bad("Not handled"))}\n`;
 }
 
@@ -120,8 +121,7 @@ function whereText({ node, rules }: Explanation): string {
     : `on ${node}, simulated from these objects`;
 }
 
-function frontendText({ frontend }: Explanation): string {
-  if (frontend === undefined) return "";
+function frontendText(frontend: ExplainedFrontend): string {
   const { key, service, portName, origin, affinitySeconds, endpointsOf } = frontend;
   const ports = parseFrontendKey(key);
   const range = ports.lastPort === undefined ? "" : `, range ${portsText(ports)}`;
@@ -132,32 +132,30 @@ function frontendText({ frontend }: Explanation): string {
 }
 
 function noteLines(notes: Explanation["notes"], style: Style): string[] {
-  return notes.flatMap(({ topic, message }) => wrapped(`${topic}: ${message}`, "  ", "    ", style.columns));
+  return notes.flatMap(({ topic, message }) => paragraph(`${topic}: ${message}`, 2, style));
 }
 
 function section(title: string, lines: readonly string[], style: Style): string[] {
   return lines.length === 0 ? [] : ["", style.heading(title), ...lines];
 }
 
-function wayLines(steps: readonly ExplainedStep[], style: Style): string[] {
-  return steps.length === 0 ? ["  no rule of nft-proxy matches"] : stepLines(steps, style);
-}
-
 function stepLines(steps: readonly ExplainedStep[], style: Style): string[] {
+  if (steps.length === 0) return ["  no rule of nft-proxy matches"];
   let hook = "";
   return steps.flatMap((step) => {
-    const lines = step.hook === hook ? [] : [`  ${step.hook}`];
+    const head = step.hook === hook ? [] : [`  ${step.hook}`];
     hook = step.hook;
     const share = step.probability < 1 ? ` (${percentText(step.probability)} of connections)` : "";
     const table = step.table === undefined ? "" : `table ${step.table}, `;
-    lines.push(...wrapped(`${table}${step.chain}: ${step.message}${share}`, "    ", "      ", style.columns));
-    if (step.table !== undefined)
-      lines.push(...wrapped(step.rule, "      ", "        ", style.columns).map(style.aside));
-    if (step.elements.length > 0)
-      lines.push(
-        ...wrapped(listText(step.elements, 1), "      ", "        ", style.columns).map(style.aside),
-      );
-    return lines;
+    const asides = [
+      ...(step.table === undefined ? [] : [step.rule]),
+      ...(step.elements.length === 0 ? [] : [listText(step.elements, 1)]),
+    ];
+    return [
+      ...head,
+      ...paragraph(`${table}${step.chain}: ${step.message}${share}`, 4, style),
+      ...asides.flatMap((text) => paragraph(text, 6, style)).map(style.aside),
+    ];
   });
 }
 
@@ -192,11 +190,11 @@ function endpointText({ address, port, node, zone, pod }: ExplainedEndpoint): st
 
 function differenceLines(differences: readonly string[], style: Style): string[] {
   if (differences.length === 0) return ["  no difference for this frontend"];
-  return differences.flatMap((difference) => wrapped(difference, "  ", "    ", style.columns));
+  return differences.flatMap((difference) => paragraph(difference, 2, style));
 }
 
 /** The conclusion: outcome, cause and action in one sentence, then the commands of the action. */
-function verdictLines(verdict: Verdict, indent: string, style: Style): string[] {
+function verdictLines(verdict: Verdict, indent: number, style: Style): string[] {
   const { result, message } = verdict;
   const word = `${RESULTS[result].charAt(0).toUpperCase()}${RESULTS[result].slice(1)}`;
   // A message may begin with the outcome itself: `dropped by table inet filter`.
@@ -214,14 +212,14 @@ function verdictLines(verdict: Verdict, indent: string, style: Style): string[] 
 export function adviceLines(
   message: string,
   { action, commands = [] }: Pick<Verdict, "action" | "commands">,
-  indent: string,
-  { columns }: Pick<Style, "columns">,
+  indent: number,
+  style: Pick<Style, "columns">,
 ): string[] {
   const sentence = action === undefined ? message : `${message}; ${action}`;
   const end = commands.length === 0 ? "." : ":";
   return [
-    ...wrapped(`${sentence}${end}`, indent, `${indent}  `, columns),
-    ...commands.map((command) => `${indent}    ${printable(command)}`),
+    ...paragraph(`${sentence}${end}`, indent, style),
+    ...commands.map((command) => `${" ".repeat(indent + 4)}${printable(command)}`),
   ];
 }
 

@@ -177,7 +177,7 @@ function destinationLines(destination: RefusedDestination, timesOf: TimesOf, col
   const sum = `${counted(packets, "packet")} of ${counted(clients.length, "client")}, ${timesOf(destination)}`;
   return [
     `${nameOf(destination)}: ${sum}`,
-    ...adviceLines(`${outcomeText(destination)}: ${message}`, destination, "  ", { columns }),
+    ...adviceLines(`${outcomeText(destination)}: ${message}`, destination, 2, { columns }),
     ...clients.slice(0, MOST_CLIENTS).map((client) => `    ${clientText(client, timesOf)}`),
     ...(clients.length > MOST_CLIENTS
       ? [`    and ${counted(clients.length - MOST_CLIENTS, "client")} more`]

@@ -3,7 +3,7 @@ import { parseDuration } from "../../base/duration.ts";
 import { badArgument } from "../../base/errors.ts";
 import { counted, quoted } from "../../base/text.ts";
 import { workingFeatures } from "../../features/selection.ts";
-import { loadDesired, loadDesiredIfAvailable } from "../../inspect/load/desired.ts";
+import { loadDesiredIfAvailable } from "../../inspect/load/desired.ts";
 import { liveTables } from "../../inspect/load/kernel-tables.ts";
 import {
   endName,
@@ -41,10 +41,8 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   progress.step("reading the objects");
   const request = loadRequest(argv, command);
   // Only the objects contain the addresses of a Service.
-  const desired =
-    query.service === undefined
-      ? await loadDesiredIfAvailable(request, "Services and pods are not named")
-      : { ...(await loadDesired(request)), objectsKnown: true };
+  const without = query.service === undefined ? "Services and pods are not named" : undefined;
+  const desired = await loadDesiredIfAvailable(request, without);
   const ruleset = desired.objectsKnown ? desired.state.ruleset : (await liveTables(request)).ruleset;
   const found = [...notices, ...loadedNotices(desired)];
   const unserved = unservedService(query.service, desired);
@@ -115,15 +113,8 @@ async function* texts(
 const MOST_RATE = 1000;
 const MOST_DURATION_MS = 24 * 3_600_000;
 
-/** The packets, the time and the rate of a trace. */
-interface TraceArguments {
-  readonly query: TraceQuery;
-  readonly durationMs: number;
-  readonly rate: number;
-}
-
-/** Reads the arguments of `trace`. Throws AppError BAD_ARGUMENT. */
-function traceArguments(argv: Argv): TraceArguments {
+/** Reads the packets, the time and the rate of a trace. Throws AppError BAD_ARGUMENT. */
+function traceArguments(argv: Argv) {
   const service = serviceArgument(argv);
   const to = addressArgument(argv, "to");
   const client = addressArgument(argv, "client");
@@ -141,7 +132,8 @@ function traceArguments(argv: Argv): TraceArguments {
     throw badArgument("--proto icmp is for pings, which have no ports: select them by --to or --from-ip");
   const protocol = proto === undefined || proto === "icmp" ? proto : readProtocol(proto, ["icmp"]);
   const query: TraceQuery = { service, to, client, fromAddress, port, protocol };
-  return { query, durationMs: readDuration(argv), rate: readRate(argv) };
+  const rate = numberUpTo(MOST_RATE, "--rate", textArgument(argv, "rate") ?? "5");
+  return { query, durationMs: readDuration(argv), rate };
 }
 
 function readDuration(argv: Argv): number {
@@ -149,10 +141,6 @@ function readDuration(argv: Argv): number {
   const duration = parseDuration(text);
   if (duration !== undefined && duration >= 1 && duration <= MOST_DURATION_MS) return duration;
   throw badArgument(`--duration must be a time up to 24h, such as 30s or 5m, not ${quoted(text)}`);
-}
-
-function readRate(argv: Argv): number {
-  return numberUpTo(MOST_RATE, "--rate", textArgument(argv, "rate") ?? "5");
 }
 
 /** A packet's story for people, with a line feed at its end. */

@@ -1,3 +1,4 @@
+import { compareKeys } from "../../base/first-sorted.ts";
 import { splitPath } from "../../base/schema-error.ts";
 import type { FieldDiagnostic } from "../../kube/decode/decode.ts";
 import { type Diagnostic, inputName } from "../../kube/files/diagnostic.ts";
@@ -19,19 +20,20 @@ export function locate({ origin, document, object }: Subject, found: FieldDiagno
   return { ...origin, ...found, path: whole, line: document?.lineOf(splitPath(whole)), object };
 }
 
+/** A Service or an EndpointSlice of the files. */
+export interface SubjectOf<Value> extends Subject {
+  readonly value: Value;
+}
+
 /** Returns the subjects of diagnostics about Services. */
-export function serviceSubjects({
-  services,
-}: FileObjects): Map<ServiceName, Subject & { readonly value: Service }> {
+export function serviceSubjects({ services }: FileObjects): Map<ServiceName, SubjectOf<Service>> {
   return new Map(
     services.map((from) => [from.value.name, { ...from, object: `Service ${from.value.name}` }]),
   );
 }
 
 /** Returns the subjects of diagnostics about EndpointSlices. */
-export function sliceSubjects({
-  endpointSlices,
-}: FileObjects): (Subject & { readonly value: EndpointSlice })[] {
+export function sliceSubjects({ endpointSlices }: FileObjects): SubjectOf<EndpointSlice>[] {
   return endpointSlices.map((from) => {
     return { ...from, object: `EndpointSlice ${from.value.namespace}/${from.value.name}` };
   });
@@ -47,9 +49,8 @@ export function placeText({ origin, document }: Subject): string {
 
 /** Sorts by file, document and line, errors before warnings of the same place, then by path. */
 export function compareDiagnostics(a: Diagnostic, b: Diagnostic): number {
-  if (a.file !== b.file) return a.file < b.file ? -1 : 1;
-  if (a.document !== b.document) return a.document - b.document;
-  if (a.line !== b.line) return (a.line ?? 0) - (b.line ?? 0);
-  if (a.severity !== b.severity) return a.severity === "error" ? -1 : 1;
-  return a.path.localeCompare(b.path, "en", { numeric: true });
+  const keysOf = ({ file, document, line = 0, severity }: Diagnostic) => {
+    return [file, document, line, severity === "error" ? 0 : 1];
+  };
+  return compareKeys(keysOf(a), keysOf(b)) || a.path.localeCompare(b.path, "en", { numeric: true });
 }

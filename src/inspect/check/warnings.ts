@@ -14,7 +14,7 @@ import type { RawNode } from "../../kube/decode/node.ts";
 import { ingressAddresses, type RawService } from "../../kube/decode/raw-service.ts";
 import { unguardedFamilies } from "../../kube/decode/service-addresses.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
-import { type FileObjects, type FilesResult, writtenBy } from "../../kube/files/object-gatherer.ts";
+import { type FileObjects, writtenBy } from "../../kube/files/object-gatherer.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { canonicalAddress, canonicalCidr, cidrContains, familyOf, isLinkLocal } from "../../model/ip.ts";
@@ -25,11 +25,18 @@ import type { Conflict } from "../../ruleset/family-state.ts";
 import { parseFrontendKey, portsText } from "../../ruleset/keys.ts";
 import { affinitySecondsOf, type NodeContext } from "../../ruleset/node-context.ts";
 import type { DesiredFromFiles } from "../load/desired.ts";
-import { locate, placeText, type Subject, serviceSubjects, sliceSubjects } from "./subject.ts";
+import {
+  locate,
+  placeText,
+  type Subject,
+  type SubjectOf,
+  serviceSubjects,
+  sliceSubjects,
+} from "./subject.ts";
 
 /**
- * Returns warnings about valid values that are most likely mistakes, unsorted. The files must be read
- * thoroughly.
+ * Returns warnings about valid values that are most likely mistakes, unsorted: of single Services, conflicts
+ * of several, and EndpointSlices that no Service uses. The files must be read thoroughly.
  */
 export function checkWarnings({
   files,
@@ -37,30 +44,20 @@ export function checkWarnings({
   state,
   nodeContext,
 }: Pick<DesiredFromFiles, "files" | "cache" | "state" | "nodeContext">): Diagnostic[] {
-  const subjects = [...serviceSubjects(files.objects).values()];
-  const context = { cache, nodeContext, nodes: nodeAddresses(files.objects) };
+  const { objects, ignored, invalid } = files;
+  const subjects = serviceSubjects(objects);
+  const context = { cache, nodeContext, nodes: nodeAddresses(objects) };
+  const unused = new Set([...ignored, ...invalid].map(({ object }) => object));
+  const clusterIPs = new Map(
+    objects.services.flatMap(({ value: { clusterIPs: own, name } }) =>
+      Object.values(own).flatMap((address) => (address === "" ? [] : [[address, name] as const])),
+    ),
+  );
   return [
-    ...subjects.flatMap((subject) => serviceWarnings(subject, subject.value, context)),
-    ...crossWarnings(files, state.conflicts()),
-  ];
-}
-
-/**
- * Returns warnings about several objects together: conflicts of Services, and EndpointSlices that no Service
- * uses.
- */
-function crossWarnings(files: FilesResult, conflicts: readonly Conflict[]): Diagnostic[] {
-  const subjects = serviceSubjects(files.objects);
-  const unused = new Set([...files.ignored, ...files.invalid].map(({ object }) => object));
-  const clusterIPs = new Map<string, ServiceName>();
-  for (const { value } of files.objects.services) {
-    for (const family of FAMILIES) clusterIPs.set(value.clusterIPs[family], value.name);
-  }
-  clusterIPs.delete("");
-  return [
-    ...conflicts.flatMap((conflict) => conflictWarnings(conflict, subjects)),
+    ...[...subjects.values()].flatMap((subject) => serviceWarnings(subject, context)),
+    ...state.conflicts().flatMap((conflict) => conflictWarnings(conflict, subjects)),
     ...healthPortWarnings([...subjects.values()]),
-    ...sliceSubjects(files.objects).flatMap((slice) =>
+    ...sliceSubjects(objects).flatMap((slice) =>
       sliceWarnings(slice, subjects, unused, clusterIPs).map((found) => locate(slice, found)),
     ),
   ];
@@ -103,7 +100,7 @@ function conflictPath(subject: Subject, address: string): string {
 /**
  * A health check node port is a socket of the node: it can belong to one Service only, and not be a NodePort.
  */
-function healthPortWarnings(subjects: readonly (Subject & { readonly value: Service })[]): Diagnostic[] {
+function healthPortWarnings(subjects: readonly SubjectOf<Service>[]): Diagnostic[] {
   const holders = new Map<number, string>();
   for (const { value } of subjects) {
     for (const { nodePort, protocol } of value.ports) {
@@ -122,8 +119,8 @@ function healthPortWarnings(subjects: readonly (Subject & { readonly value: Serv
 }
 
 function sliceWarnings(
-  { value: slice }: { readonly value: EndpointSlice },
-  subjects: ReadonlyMap<ServiceName, Subject & { readonly value: Service }>,
+  { value: slice }: SubjectOf<EndpointSlice>,
+  subjects: ReadonlyMap<ServiceName, SubjectOf<Service>>,
   unused: ReadonlySet<string>,
   clusterIPs: ReadonlyMap<string, ServiceName>,
 ): FieldDiagnostic[] {
@@ -169,15 +166,16 @@ function nodeAddresses({ nodes }: FileObjects): ReadonlyMap<string, string> {
 }
 
 /** Returns warnings about valid fields of one Service that are most likely mistakes. */
-function serviceWarnings(subject: Subject, service: Service, context: WarningContext): Diagnostic[] {
+function serviceWarnings(subject: SubjectOf<Service>, context: WarningContext): Diagnostic[] {
   const { cache, nodeContext } = context;
+  const service = subject.value;
   const written = writtenBy(subject) as RawService;
   const slices = cache.slices(service.name);
   const found = [
     ...endpointWarnings(service, written, slices),
-    ...FAMILIES.flatMap((family) => portWarnings(subject, service, slices, family)),
+    ...FAMILIES.flatMap((family) => portWarnings(service, written, slices, family)),
     ...sourceRangeWarnings(service, written),
-    ...addressWarnings(subject, service, written, cache),
+    ...addressWarnings(service, written, cache),
     ...affinityWarnings(service, written, nodeContext),
     ...featuresAtNodes(service, written, context),
     ...featureWarnings(service, nodeContext),
@@ -212,8 +210,8 @@ function endpointWarnings(
 }
 
 function portWarnings(
-  subject: Subject,
   { clusterIPs, ports }: Service,
+  { spec }: RawService,
   slices: readonly EndpointSlice[],
   family: Family,
 ): FieldDiagnostic[] {
@@ -224,7 +222,9 @@ function portWarnings(
   const known = words.size === 0 ? "are none" : `are ${firstNames([...words].sort(), MOST_NAMES)}`;
   return ports.flatMap((port) => {
     if (words.has(portWords(port))) return [];
-    const path = joinPath(joinPath("spec.ports", writtenPort(subject, port)), "name");
+    // Its index in the document: duplicate ports are not in the model.
+    const index = (spec.ports ?? []).findIndex(({ name }) => (name ?? "") === port.name);
+    const path = joinPath(joinPath("spec.ports", Math.max(0, index)), "name");
     const reason = `matches no port of the ${FAMILY_NAMES[family]} EndpointSlices: the Service's port is ${portWords(port)}, theirs ${known}`;
     return [fieldWarning("port-mismatch", path, reason)];
   });
@@ -235,18 +235,6 @@ const MOST_NAMES = 10;
 
 function portWords({ name, protocol }: Pick<ServicePortSpec, "name" | "protocol">): string {
   return `${name === "" ? "without a name" : `"${name}"`} (${protocol.toUpperCase()})`;
-}
-
-/**
- * Returns a port's index in the document, which differs from the model's: duplicate ports are not in the
- * model.
- */
-function writtenPort(subject: Subject, { name }: ServicePortSpec): number {
-  const ports = (writtenBy(subject) as RawService).spec.ports ?? [];
-  return Math.max(
-    0,
-    ports.findIndex((port) => (port.name ?? "") === name),
-  );
 }
 
 function sourceRangeWarnings(service: Service, { spec }: RawService): FieldDiagnostic[] {
@@ -265,10 +253,7 @@ function sourceRangeWarnings(service: Service, { spec }: RawService): FieldDiagn
       const reason = `has no ${FAMILY_NAMES[family]} range: all ${FAMILY_NAMES[family]} clients are allowed`;
       return fieldWarning("source-ranges-open", field, reason);
     }),
-    ...texts.flatMap((text, index) => {
-      const found = rangeWarning(text.trim(), joinPath(field, index), service);
-      return found === undefined ? [] : [found];
-    }),
+    ...texts.flatMap((text, index) => rangeWarning(text.trim(), joinPath(field, index), service) ?? []),
   ];
 }
 
@@ -295,12 +280,7 @@ function rangeWarning(
   return undefined;
 }
 
-function addressWarnings(
-  subject: Subject,
-  service: Service,
-  written: RawService,
-  cache: ObjectCache,
-): FieldDiagnostic[] {
+function addressWarnings(service: Service, written: RawService, cache: ObjectCache): FieldDiagnostic[] {
   const serviceCIDRs = cache.serviceCIDRs();
   const inServiceCIDR = (address: string) =>
     serviceCIDRs.some(({ cidrs }) => cidrs[familyOf(address)].some((cidr) => cidrContains(cidr, address)));
@@ -316,10 +296,11 @@ function addressWarnings(
     const reason = `${address} is link-local: routers do not forward packets to it`;
     return [fieldWarning("link-local-address", path, reason)];
   });
+  const isPlaceholder = !written.spec.clusterIP && !written.spec.clusterIPs?.[0];
   const outside = FAMILIES.flatMap((family) => {
     const address = service.clusterIPs[family];
     const known = serviceCIDRs.some(({ cidrs }) => cidrs[family].length > 0);
-    if (address === "" || !known || inServiceCIDR(address) || isPlaceholder(subject)) return [];
+    if (address === "" || !known || inServiceCIDR(address) || isPlaceholder) return [];
     const reason = `${address} is not in any ServiceCIDR`;
     return [fieldWarning("cluster-ip-outside-service-cidr", "spec.clusterIP", reason)];
   });
@@ -361,11 +342,4 @@ function featureWarnings(service: Service, [context]: NodeContext): FieldDiagnos
 
 function externalIPsOf({ spec }: RawService): LocatedText[] {
   return located(spec.externalIPs, "spec.externalIPs");
-}
-
-function isPlaceholder(subject: Subject): boolean {
-  const { spec } = writtenBy(subject) as {
-    spec?: { clusterIP?: unknown; clusterIPs?: readonly unknown[] | null };
-  };
-  return !spec?.clusterIP && !spec?.clusterIPs?.[0];
 }

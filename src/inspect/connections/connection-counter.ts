@@ -1,5 +1,5 @@
 import type { Family } from "../../base/family.ts";
-import { sortedEntries } from "../../base/first-sorted.ts";
+import { compareKeys, sortedEntries } from "../../base/first-sorted.ts";
 import { addToCount, groupBy } from "../../base/group-by.ts";
 import type {
   AttributedConnection,
@@ -170,12 +170,7 @@ function namedClients(clients: ReadonlyMap<string, number>): ClientConnections[]
 }
 
 function byName(a: ServicePortConnections, b: ServicePortConnections): number {
-  return compare([a.service, a.port, a.protocol, a.family], [b.service, b.port, b.protocol, b.family]);
-}
-
-function compare(a: readonly string[], b: readonly string[]): number {
-  const at = a.findIndex((text, index) => text !== b[index]);
-  return at === -1 ? 0 : (a[at] ?? "") < (b[at] ?? "") ? -1 : 1;
+  return compareKeys([a.service, a.port, a.protocol, a.family], [b.service, b.port, b.protocol, b.family]);
 }
 
 /** Endpoints that are counted together come last. */

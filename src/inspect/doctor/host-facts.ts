@@ -152,13 +152,9 @@ export async function gatherHostNft(
   ourPath: string,
 ): Promise<HostNft[] | undefined> {
   if (isInPod) return undefined;
-  const version = ourPath === HOST_NFT ? undefined : await versionOf(run, [HOST_NFT, "--version"]);
-  return version === undefined ? [] : [{ path: HOST_NFT, version }];
-}
-
-async function versionOf(run: DoctorHost["run"], [program = "", ...args]: readonly string[]) {
-  const { exitCode, stdout } = await run(program, args, "", LIMITS);
-  return exitCode === 0 ? stdout.trim() : undefined;
+  if (ourPath === HOST_NFT) return [];
+  const { exitCode, stdout } = await run(HOST_NFT, ["--version"], "", LIMITS);
+  return exitCode === 0 ? [{ path: HOST_NFT, version: stdout.trim() }] : [];
 }
 
 /** Reads the kernel's release and, if readable, its build configuration. */

@@ -16,22 +16,13 @@ import type { ExcludedEndpoint, ExplainedEndpoint } from "./explanation.ts";
 import type { Match } from "./match.ts";
 
 /** Reasons for which a usable endpoint gets no connections. */
-const NOT_REACHED: ExcludedEndpoint = {
-  reason: "not-reached",
-  message: "usable, but never reached",
-};
-const NOT_UNDERSTOOD: ExcludedEndpoint = {
-  reason: "not-understood",
-  message: "usable, but a rule that is not understood may decide",
-};
-const NOT_IN_KERNEL: ExcludedEndpoint = {
-  reason: "not-in-kernel",
-  message: "usable, but the kernel does not have it",
-};
-const ELSEWHERE: Readonly<Record<ClientChoice, ExcludedEndpoint>> = {
-  affinity: { reason: "affinity", message: "usable, but affinity keeps this client elsewhere" },
-  hash: { reason: "hash", message: "usable, but the hash sends this client elsewhere" },
-};
+const UNCHOSEN = {
+  "not-reached": "usable, but never reached",
+  "not-understood": "usable, but a rule that is not understood may decide",
+  "not-in-kernel": "usable, but the kernel does not have it",
+  affinity: "usable, but affinity keeps this client elsewhere",
+  hash: "usable, but the hash sends this client elsewhere",
+} as const;
 
 /**
  * Lists all endpoints of a Service port: those that get connections, and the others with the reason.
@@ -54,7 +45,8 @@ export function explainEndpoints(
     chances.set(target, (chances.get(target) ?? 0) + probability);
   }
   const views = match?.view.endpoints ?? [];
-  const unchosen = unchosenReason(chances.size > 0, chosenBy, summary);
+  const reason = unchosenReason(chances.size > 0, chosenBy, summary);
+  const unchosen = { reason, message: UNCHOSEN[reason] };
   const known = views.map((view) => explainEndpoint(view, list, chances, unchosen, input));
   const targets = new Set(views.map(({ endpoint }) => endpoint.target));
   const others = [...chances]
@@ -68,10 +60,9 @@ function unchosenReason(
   isServed: boolean,
   chosenBy: ClientChoice | undefined,
   { notUnderstood }: Summary,
-): ExcludedEndpoint {
-  if (notUnderstood > 0) return NOT_UNDERSTOOD;
-  if (!isServed) return NOT_REACHED;
-  return chosenBy === undefined ? NOT_IN_KERNEL : ELSEWHERE[chosenBy];
+): keyof typeof UNCHOSEN {
+  if (notUnderstood > 0) return "not-understood";
+  return isServed ? (chosenBy ?? "not-in-kernel") : "not-reached";
 }
 
 function explainEndpoint(

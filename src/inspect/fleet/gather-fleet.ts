@@ -166,13 +166,9 @@ async function inParallel<Item, Result>(
   run: (item: Item) => Promise<Result>,
 ): Promise<Result[]> {
   const results: Result[] = [];
-  let next = 0;
+  const waiting = items.entries();
   const worker = async (): Promise<void> => {
-    while (next < items.length) {
-      const index = next;
-      next += 1;
-      results[index] = await run(items[index] as Item);
-    }
+    for (const [index, item] of waiting) results[index] = await run(item);
   };
   await Promise.all(Array.from({ length: Math.min(most, items.length) }, worker));
   return results;

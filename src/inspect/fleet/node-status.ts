@@ -1,3 +1,4 @@
+import { compareKeys } from "../../base/first-sorted.ts";
 import { counted, parsedJson } from "../../base/text.ts";
 import type { ProblemKind } from "../../socket/daemon-protocol.ts";
 import { type HttpAnswer, isOwnLivez, type OwnHealth, type ProxyHealth, readHealth } from "../http-answer.ts";
@@ -108,13 +109,10 @@ export function isFine({ state }: FleetNode): boolean {
 
 /** Compares nodes: the worst first, then by name. */
 export function compareNodes(a: FleetNode, b: FleetNode): number {
-  const rank = FLEET_STATES.indexOf(a.state) - FLEET_STATES.indexOf(b.state);
-  if (rank !== 0) return rank;
-  const drift = (b.metrics?.driftRepairs ?? 0) - (a.metrics?.driftRepairs ?? 0);
-  if (drift !== 0) return drift;
-  const refused = (b.metrics?.refused ?? 0) - (a.metrics?.refused ?? 0);
-  if (refused !== 0) return refused;
-  return a.node < b.node ? -1 : 1;
+  const keysOf = ({ node, state, metrics }: FleetNode) => {
+    return [FLEET_STATES.indexOf(state), -(metrics?.driftRepairs ?? 0), -(metrics?.refused ?? 0), node];
+  };
+  return compareKeys(keysOf(a), keysOf(b));
 }
 
 /**

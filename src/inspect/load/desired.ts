@@ -61,10 +61,12 @@ export async function loadDesired(
   held?: ListedObjects,
   onService?: (service: unknown) => void,
 ): Promise<Desired> {
-  if (request.paths.length > 0) return await loadFromFiles(request);
-  if (request.daemon !== undefined) {
-    refuseUnlisted(request.daemon);
-    return await renderObjects(request, held ?? (await daemonObjects(request.daemon)), ejectedOf(request));
+  const { paths, daemon, ejectsNothing } = request;
+  if (paths.length > 0) return await loadFromFiles(request);
+  if (daemon !== undefined) {
+    refuseUnlisted(daemon);
+    const ejected = ejectsNothing ? [] : daemon.state.ejected;
+    return await renderObjects(request, held ?? (await daemonObjects(daemon)), ejected);
   }
   const notices: string[] = [];
   const objects = await listClusterObjects(request, (text) => notices.push(text), onService);
@@ -86,11 +88,11 @@ export const NO_OBJECTS: ListedObjects = { services: [], endpointSlices: [], nod
  * Loads the desired state as {@link loadDesired} does. If no API server answers, or none has answered the
  * daemon, the result has no objects, and a notice says so.
  * @param without the command's behaviour without objects, for the notice: `following the kernel's rules
- * alone`
+ * alone`; undefined if it needs them
  */
 export async function loadDesiredIfAvailable(
   request: LoadRequest,
-  without: string,
+  without: string | undefined,
   onService?: (service: unknown) => void,
   held?: ListedObjects,
 ): Promise<DesiredIfAvailable> {
@@ -98,7 +100,7 @@ export async function loadDesiredIfAvailable(
   try {
     return { ...(await loadDesired(request, held, onService)), objectsKnown: true };
   } catch (error) {
-    if (paths.length > 0 || !(error instanceof AppError)) throw error;
+    if (without === undefined || paths.length > 0 || !(error instanceof AppError)) throw error;
     if (daemon !== undefined && error.code !== "API_UNAVAILABLE") throw error;
     const nothing = await renderObjects(request, NO_OBJECTS);
     const notices = [`warning: objects unavailable, ${without}: ${error.message}`];
@@ -149,11 +151,6 @@ export async function loadFromFiles(request: LoadRequest, read: ReadOptions = {}
   };
 }
 
-/** The endpoints that the request's daemon ejected, unless the request is about all of them. */
-function ejectedOf({ daemon, ejectsNothing }: LoadRequest): readonly EjectedEndpoint[] {
-  return ejectsNothing ? [] : (daemon?.state.ejected ?? []);
-}
-
 /**
  * Renders objects that were read before, for the node and with the options of the request.
  * @param ejected the endpoints that passive health checks ejected
@@ -173,7 +170,7 @@ async function renderObjects(
   const isOfDaemon = paths.length === 0 && daemon !== undefined;
   const nodeContext = isOfDaemon
     ? receivedNodeContext(daemon.state.nodeContext)
-    : await contextOfHost(options, cache);
+    : nodeContextOf(options, cache, { families: FAMILIES, ...(await hostAddresses(hostFiles)) });
   const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
   const { state, excess } = renderer;
@@ -187,8 +184,4 @@ async function renderObjects(
     notices: [],
     origin: originOf(request),
   };
-}
-
-async function contextOfHost(options: ProxyOptions, cache: ObjectCache): Promise<NodeContext> {
-  return nodeContextOf(options, cache, { families: FAMILIES, ...(await hostAddresses(hostFiles)) });
 }

@@ -18,16 +18,10 @@ import { adoptNumbers } from "../../ruleset/adopt-numbers.ts";
 import { CLIENTS_OF } from "../../ruleset/list-ids.ts";
 import { frontendsOf, listIdOf } from "../../ruleset/programmed-frontend.ts";
 import { AFFINITY } from "../../ruleset/sets.ts";
-import { askDaemon, type RunningDaemon } from "../../socket/daemon-client.ts";
+import { askDaemon } from "../../socket/daemon-client.ts";
 import { type AffinityEntry, type ExplainInput, hostOf, type LiveRules } from "../explain/explain-input.ts";
 import type { ExplainQuery } from "../explain/query.ts";
-import {
-  type Desired,
-  type DesiredIfAvailable,
-  loadDesired,
-  loadDesiredIfAvailable,
-  loadFromFiles,
-} from "./desired.ts";
+import { type Desired, type DesiredIfAvailable, loadDesiredIfAvailable, loadFromFiles } from "./desired.ts";
 import { listingNft, liveTables } from "./kernel-tables.ts";
 import { unservedServices } from "./load-objects.ts";
 import type { LoadRequest } from "./load-request.ts";
@@ -123,27 +117,16 @@ async function loadObjects(
     const desired = await loadFromFiles(request, { thorough: true });
     return { ...desired, unserved: unservedAmong(writtenServices(desired.files)), objectsKnown: true };
   }
+  // Whether the kernel's rules can answer the query without objects.
   const isDispensable = rules === "live" ? query?.kind === "connection" : rules === "live-without-objects";
-  if (request.daemon === undefined) return await objectsOfCluster(request, isDispensable);
-  return await objectsOfDaemon(request, request.daemon, isDispensable, query, held);
-}
-
-/** What is done without objects, for the notice. */
-const WITHOUT_OBJECTS = "following the kernel's rules alone";
-
-/** @param isDispensable whether the kernel's rules can answer the query without objects */
-async function objectsOfDaemon(
-  request: LoadRequest,
-  daemon: RunningDaemon,
-  isDispensable: boolean,
-  query: ExplainQuery | undefined,
-  held: ListedObjects | undefined,
-): Promise<LoadedObjects> {
-  const desired = isDispensable
-    ? await loadDesiredIfAvailable(request, WITHOUT_OBJECTS, undefined, held)
-    : { ...(await loadDesired(request, held)), objectsKnown: true };
-  if (!desired.objectsKnown) return { ...desired, unserved: unservedAmong([]) };
-  const unserved = isOfOthers(query, desired) ? await unservedServices(daemon) : unservedAmong([]);
+  const without = isDispensable ? "following the kernel's rules alone" : undefined;
+  const written: unknown[] = [];
+  const onService = (service: unknown) => written.push(service);
+  const desired = await loadDesiredIfAvailable(request, without, onService, held);
+  const { daemon } = request;
+  if (daemon === undefined || !desired.objectsKnown || !isOfOthers(query, desired))
+    return { ...desired, unserved: unservedAmong(written) };
+  const unserved = await unservedServices(daemon);
   const { problem } = unserved;
   const notices = problem === undefined ? [] : [`warning: Services of other proxies are unknown: ${problem}`];
   return { ...desired, unserved, notices };
@@ -155,16 +138,6 @@ function isOfOthers(query: ExplainQuery | undefined, { state, cache }: Desired):
   if (query?.kind !== "connection") return false;
   const { to, protocol, port } = query.question;
   return state.families[familyOf(to)]?.frontendAt(to, protocol, port, true) === undefined;
-}
-
-/** @param isDispensable as for {@link objectsOfDaemon} */
-async function objectsOfCluster(request: LoadRequest, isDispensable: boolean): Promise<LoadedObjects> {
-  const written: unknown[] = [];
-  const onService = (service: unknown) => written.push(service);
-  const desired = isDispensable
-    ? await loadDesiredIfAvailable(request, WITHOUT_OBJECTS, onService)
-    : { ...(await loadDesired(request, undefined, onService)), objectsKnown: true };
-  return { ...desired, unserved: unservedAmong(written) };
 }
 
 /**

@@ -23,8 +23,22 @@ import {
 } from "./clients.ts";
 import { type ComparedFrontend, comparedFrontends } from "./frontends.ts";
 
-/** A kind of difference: the new result if that changed, or else a detail of it. */
-export type OutcomeChange = Behaviour["result"] | "endpoints" | "shares" | "source" | "affinity";
+/** Kinds of differences, as `--fail-on` names them: the new result if that changed, or else details of it. */
+export const OUTCOME_CHANGES = [
+  "refused",
+  "dropped",
+  "served",
+  "not-handled",
+  "varies",
+  "not-understood",
+  "endpoints",
+  "shares",
+  "source",
+  "affinity",
+] as const;
+
+/** A kind of difference. */
+export type OutcomeChange = (typeof OUTCOME_CHANGES)[number];
 
 /** Clients of one frontend whose outcome differs in the same way. */
 export interface OutcomeDifference {
@@ -218,20 +232,6 @@ export function ownerName({ families }: RulesetState, { family, key }: ComparedF
 export function portName(service: string, port: string): string {
   return port === "" ? service : `${service}:${port}`;
 }
-
-/** The changes that `--fail-on` can name. */
-export const OUTCOME_CHANGES: readonly OutcomeChange[] = [
-  "refused",
-  "dropped",
-  "served",
-  "not-handled",
-  "varies",
-  "not-understood",
-  "endpoints",
-  "shares",
-  "source",
-  "affinity",
-];
 
 /** Returns true if a difference is of one of the kinds; without kinds, if there is any difference. */
 export function isOfKind({ changes }: OutcomeDifference, kinds: readonly OutcomeChange[]): boolean {

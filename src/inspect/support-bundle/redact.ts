@@ -42,13 +42,7 @@ const HOSTS = [
  * objects in the log, and all names if no daemon answers.
  */
 export function foundNames(files: Iterable<BundleFile>): NamesByKind {
-  const found: Record<string, string[]> = {
-    namespace: [],
-    service: [],
-    port: [],
-    node: [],
-    host: [],
-  };
+  const found: Record<string, string[]> = { namespace: [], service: [], port: [], node: [], host: [] };
   const add = (kind: string, name = "") => found[kind]?.push(name);
   for (const { name: file, text } of files) {
     if (SENTENCES.some((end) => file.endsWith(end))) addLogNames(text, add);
@@ -78,17 +72,8 @@ function addLogNames(text: string, add: (kind: string, name?: string) => void): 
  * and hide much.
  */
 const PUBLIC: ReadonlySet<string> = new Set([
-  ...[
-    "default",
-    "kube-system",
-    "kube-public",
-    "kubernetes",
-    "kube-dns",
-    "node",
-    "service",
-    "services",
-    "endpoints",
-  ],
+  ...["default", "kube-system", "kube-public", "kubernetes", "kube-dns"],
+  ...["node", "service", "services", "endpoints"],
   ...["nft-proxy", "localhost", "name", "namespace", "port", "ports", "http", "https", "tcp", "udp", "sctp"],
   ...["ip", "ip6", "chain", "map", "set", "true", "false", "null"],
 ]);

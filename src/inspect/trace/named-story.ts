@@ -10,7 +10,7 @@ import { ruleText } from "../../nft/text/rule-text.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { type KnownEffect, stepWords } from "../explain/steps.ts";
 import { portText, refusalWords, wordsOf } from "../explain/words.ts";
-import type { PacketStory, StoppingHook, TracedRule, TraceEnd } from "./packet-story.ts";
+import type { PacketStory, StoppingHook, TracedRule, TraceEnd, TraceStage } from "./packet-story.ts";
 import type { TracedPacket } from "./trace-line.ts";
 
 /** One end of a packet. */
@@ -28,27 +28,18 @@ export interface NamedRule extends TracedRule {
 }
 
 /** The path of a packet through one base chain. */
-export interface NamedStage {
-  readonly family: string;
-  readonly table: string;
-  readonly chain: string;
+export interface NamedStage extends Omit<TraceStage, "packet"> {
   readonly rules: readonly NamedRule[];
-  /** "" if a rule decided. */
-  readonly policy: string;
   /** The new destination, if an earlier chain changed it. */
   readonly destination?: NamedEnd;
 }
 
 /** A {@link PacketStory} with the names of Services and endpoints; a line of `trace --output json`. */
-export interface NamedStory {
+export interface NamedStory extends Pick<TracedPacket, "protocol" | "flags" | "input"> {
   /** RFC 3339. */
   readonly time: string;
-  readonly protocol: string;
-  readonly flags: readonly string[];
   readonly source: NamedEnd;
   readonly destination: NamedEnd;
-  /** The incoming interface, "" if this node sent the packet. */
-  readonly input: string;
   readonly stages: readonly NamedStage[];
   readonly end: TraceEnd;
   /** The outcome in one sentence without a full stop. */
