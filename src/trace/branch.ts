@@ -54,22 +54,26 @@ export interface Assumption {
   readonly changes: number;
 }
 
-/** One possible path of a packet: its current fields and its position in the rules. */
-export interface Branch {
+/**
+ * One possible path of a packet: its current fields and its position in the rules. It starts as the packet
+ * arrives.
+ */
+export class Branch {
+  readonly evaluation: Evaluation;
   /** Whether to record effects and steps. */
   readonly withSteps: boolean;
-  probability: number;
+  probability = 1;
   destination: string;
   port: number;
   /** Undefined when not known. */
   iifname: string | undefined;
-  mark: number | undefined;
+  mark: number | undefined = 0;
   connectionMark: number | undefined;
-  priority: number | undefined;
-  translated: boolean;
+  priority: number | undefined = 0;
+  translated = false;
   /** Undefined if not known: masquerading takes one of the node's addresses on the route. */
   source: string | undefined;
-  masqueraded: boolean;
+  masqueraded = false;
   /** Undefined when not known: clients choose theirs at random. */
   sourcePort: number | undefined;
   /** False for an answer to a masqueraded connection until it is translated back to the client. */
@@ -78,66 +82,43 @@ export interface Branch {
    * Each kind of translation happens once for a connection: in the hook's first nat chain that has one, or at
    * the end of the hook. A packet that returns over loopback passes no nat chain again.
    */
-  destinationNatDone: boolean;
-  sourceNatDone: boolean;
+  destinationNatDone = false;
+  sourceNatDone = false;
   /** Changes to dynamic maps, by {@link setKey} and key; undefined for a deleted element. */
-  dynamic: ReadonlyMap<string, string | undefined>;
-  updates: readonly UpdatedElement[];
+  dynamic: ReadonlyMap<string, string | undefined> = new Map();
+  updates: readonly UpdatedElement[] = [];
   steps: StepList | undefined;
-  assumptions: readonly Assumption[];
+  assumptions: readonly Assumption[] = [];
   /** Number of changes by rules to the packet, its marks or a set. */
-  changes: number;
+  changes = 0;
   hook: Hook;
   /** Index of the current base chain among those of the hook. */
-  base: number;
+  base = 0;
   table: AnyTable | undefined;
   chain: AnyChain | undefined;
-  rule: number;
-  statement: number;
+  rule = 0;
+  statement = 0;
   /** The value of `numgen` in the current statement of this branch. */
   random: number | undefined;
   /** Whether it is unknown that the current rule matches. */
-  undecided: boolean;
+  undecided = false;
   caller: Caller | undefined;
   /** Effects of the current rule so far. */
-  effects: readonly Effect[];
-}
+  effects: readonly Effect[] = [];
 
-/** Returns the branch with which the evaluation of a packet starts. */
-export function firstBranch(packet: Packet, withSteps: boolean): Branch {
-  const isNew = packet.conntrack !== "established";
-  return {
-    withSteps,
-    probability: 1,
-    destination: packet.to,
-    port: packet.port,
-    iifname: packet.from.at === "node" ? "" : packet.from.iifname,
-    mark: 0,
-    connectionMark: isNew ? 0 : undefined,
-    priority: 0,
-    translated: false,
-    source: packet.from.address,
-    masqueraded: false,
-    sourcePort: packet.answers?.endpoint.port,
-    isDestinationKnown: packet.answers?.isMasqueraded !== true,
-    destinationNatDone: false,
-    sourceNatDone: false,
-    dynamic: new Map(),
-    updates: [],
-    steps: undefined,
-    assumptions: [],
-    changes: 0,
-    hook: packet.from.at === "node" ? "output" : "prerouting",
-    base: 0,
-    table: undefined,
-    chain: undefined,
-    rule: 0,
-    statement: 0,
-    random: undefined,
-    undecided: false,
-    caller: undefined,
-    effects: [],
-  };
+  constructor(evaluation: Evaluation, withSteps: boolean) {
+    const { from, to, port, conntrack, answers } = evaluation.packet;
+    this.evaluation = evaluation;
+    this.withSteps = withSteps;
+    this.destination = to;
+    this.port = port;
+    this.iifname = from.at === "node" ? "" : from.iifname;
+    this.connectionMark = conntrack === "established" ? undefined : 0;
+    this.source = from.address;
+    this.sourcePort = answers?.endpoint.port;
+    this.isDestinationKnown = answers?.isMasqueraded !== true;
+    this.hook = from.at === "node" ? "output" : "prerouting";
+  }
 }
 
 /** Records an effect of the current rule. */

@@ -1,7 +1,7 @@
 import type { AnyStatement } from "../nft/ast/any-table.ts";
 import type { Verdict } from "../nft/ast/json.ts";
 import { verdictText } from "../nft/elements.ts";
-import { type Assumption, addStep, type Branch, currentPlace, type Evaluation, stepsOf } from "./branch.ts";
+import { type Assumption, addStep, type Branch, currentPlace, stepsOf } from "./branch.ts";
 import type { Ending, UndecidedRule } from "./outcome.ts";
 import { setOf } from "./set-lookup.ts";
 
@@ -49,11 +49,11 @@ export function dropIrrelevantAssumptions(branch: Branch): void {
 }
 
 /** Adds the outcome of a branch. Ignores assumed rules with the same outcome. */
-export function endBranch(evaluation: Evaluation, branch: Branch, ending: Ending): false {
+export function endBranch(branch: Branch, ending: Ending): false {
   const { probability, updates } = branch;
   const rules = branch.assumptions.flatMap(({ rule }) => (endsAs(rule) === ending.kind ? [] : [rule]));
   const common = { probability, updates, steps: stepsOf(branch.steps) };
-  evaluation.outcomes.push(
+  branch.evaluation.outcomes.push(
     rules.length === 0
       ? { ...ending, ...common }
       : { kind: "not-understood", rules, otherwise: ending, ...common },

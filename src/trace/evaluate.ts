@@ -1,7 +1,8 @@
 import type { ByFamily, Family } from "../base/family.ts";
+import { compareKeys } from "../base/first-sorted.ts";
 import type { AnyTable } from "../nft/ast/any-table.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
-import { type Evaluation, firstBranch, type HookedChain, isSourceNat, setKey } from "./branch.ts";
+import { Branch, type Evaluation, type HookedChain, isSourceNat, setKey } from "./branch.ts";
 import { followBranch } from "./follow-branch.ts";
 import type { Delivered, Hook, Outcome } from "./outcome.ts";
 import { familyOfPacket, type Host, type Packet } from "./packet.ts";
@@ -56,12 +57,11 @@ export function evaluatePrepared(
     packet,
     host,
     dynamic: contentsOf(dynamic),
-    pending: [firstBranch(packet, withSteps)],
+    pending: [],
     outcomes: [],
   };
-  const { pending } = evaluation;
-  for (let branch = pending.pop(); branch !== undefined; branch = pending.pop())
-    followBranch(evaluation, branch);
+  let branch: Branch | undefined = new Branch(evaluation, withSteps);
+  for (; branch !== undefined; branch = evaluation.pending.pop()) followBranch(branch);
   return evaluation.outcomes;
 }
 
@@ -151,9 +151,4 @@ function orderOf(one: MadeChain, hook: Hook, firstNat: number): readonly number[
   const priority = one.chain.base?.prio ?? 0;
   if (!isNat(one)) return [priority, -one.made, 0, 0];
   return [isSourceNat(hook) ? SOURCE_PLACE : DESTINATION_PLACE, -firstNat, priority, -one.made];
-}
-
-function compareKeys(a: readonly number[], b: readonly number[]): number {
-  const index = a.findIndex((number, i) => number !== b[i]);
-  return index < 0 ? 0 : (a[index] ?? 0) - (b[index] ?? 0);
 }

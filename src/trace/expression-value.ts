@@ -1,10 +1,10 @@
 import { addressNumber, addressText, addressWidth } from "../base/address-interval.ts";
-import type { ByFamily } from "../base/family.ts";
+import type { ByFamily, Family } from "../base/family.ts";
 import { jhash, scaleHash } from "../base/jhash.ts";
 import type { AnyExpression, AnyJhash, AnyLookup } from "../nft/ast/any-table.ts";
 import type { PayloadField, RawPayload } from "../nft/ast/json.ts";
 import { joinParts } from "../nft/elements.ts";
-import { addEffect, type Branch, type Evaluated, type Evaluation, UNKNOWN, type Value } from "./branch.ts";
+import { addEffect, type Branch, type Evaluated, UNKNOWN, type Value } from "./branch.ts";
 import type { Packet } from "./packet.ts";
 import { ctValue, fibValue, metaValue, payloadValue } from "./packet-fields.ts";
 import { lookUp } from "./set-lookup.ts";
@@ -13,70 +13,65 @@ import { lookUp } from "./set-lookup.ts";
  * Returns the value of an expression for the current packet: undefined if the kernel finds none (a failed
  * lookup, a field of another protocol), which ends the rule; `UNKNOWN` if it is not known.
  */
-export function expressionValue(
-  evaluation: Evaluation,
-  branch: Branch,
-  expression: AnyExpression,
-): Evaluated {
+export function expressionValue(branch: Branch, expression: AnyExpression): Evaluated {
   if (typeof expression !== "object") return expression;
-  if ("payload" in expression) return payloadValue(evaluation, branch, expression.payload);
-  if ("meta" in expression) return metaValue(evaluation, branch, expression.meta.key);
-  if ("fib" in expression) return fibValue(evaluation, branch, expression.fib);
-  if ("concat" in expression) return concatValue(evaluation, branch, expression.concat);
-  if ("map" in expression) return mapValue(evaluation, branch, expression.map);
-  if ("ct" in expression) return ctValue(evaluation, branch, expression.ct);
+  if ("payload" in expression) return payloadValue(branch, expression.payload);
+  if ("meta" in expression) return metaValue(branch, expression.meta.key);
+  if ("fib" in expression) return fibValue(branch, expression.fib);
+  if ("concat" in expression) return concatValue(branch, expression.concat);
+  if ("map" in expression) return mapValue(branch, expression.map);
+  if ("ct" in expression) return ctValue(branch, expression.ct);
   if ("numgen" in expression) {
     const { mod, offset } = expression.numgen;
     return branch.random ?? (mod === 1 ? offset : UNKNOWN);
   }
   if ("jhash" in expression) {
     const { jhash } = expression;
-    if (isRandomHash(jhash, evaluation.packet)) return branch.random ?? UNKNOWN;
-    const value = hashValue(evaluation, branch, jhash);
+    if (isRandomHash(jhash, branch.evaluation.packet)) return branch.random ?? UNKNOWN;
+    const value = hashValue(branch, jhash);
     if (typeof value === "number")
       addEffect(branch, { kind: "hash", value: value - jhash.offset, choices: jhash.mod });
     return value;
   }
-  return bitwiseValue(evaluation, branch, expression);
+  return bitwiseValue(branch, expression);
 }
 
 /** An unknown part makes the whole unknown, unless another part ends the rule. */
-function concatValue(evaluation: Evaluation, branch: Branch, parts: readonly AnyExpression[]): Evaluated {
+function concatValue(branch: Branch, parts: readonly AnyExpression[]): Evaluated {
   const values: Value[] = [];
   for (const part of parts) {
-    const value = expressionValue(evaluation, branch, part);
+    const value = expressionValue(branch, part);
     if (value === undefined) return undefined;
     if (value !== UNKNOWN) values.push(value);
   }
   return values.length < parts.length ? UNKNOWN : joinParts(...values);
 }
 
-function mapValue(evaluation: Evaluation, branch: Branch, { key, data }: AnyLookup): Evaluated {
-  const found = lookUp(evaluation, branch, data, expressionValue(evaluation, branch, key));
+function mapValue(branch: Branch, { key, data }: AnyLookup): Evaluated {
+  const found = lookUp(branch, data, expressionValue(branch, key));
   return typeof found === "string" && /^\d+$/.test(found) ? Number(found) : found;
 }
 
-function bitwiseValue(evaluation: Evaluation, branch: Branch, expression: AnyExpression): Evaluated {
+function bitwiseValue(branch: Branch, expression: AnyExpression): Evaluated {
   if (typeof expression !== "object") return UNKNOWN;
-  if ("|" in expression) return bitwise(evaluation, branch, expression["|"], (a, b) => a | b);
-  if ("&" in expression) return bitwise(evaluation, branch, expression["&"], (a, b) => a & b);
-  if ("^" in expression) return bitwise(evaluation, branch, expression["^"], (a, b) => a ^ b);
+  if ("|" in expression) return bitwise(branch, expression["|"], (a, b) => a | b);
+  if ("&" in expression) return bitwise(branch, expression["&"], (a, b) => a & b);
+  if ("^" in expression) return bitwise(branch, expression["^"], (a, b) => a ^ b);
   return UNKNOWN;
 }
 
 /** For marks, priorities and addresses: big integers have no sign. */
 function bitwise(
-  evaluation: Evaluation,
   branch: Branch,
   operands: readonly [AnyExpression, AnyExpression],
   operate: (a: bigint, b: bigint) => bigint,
 ): Evaluated {
-  const [left, right] = operands.map((operand) => expressionValue(evaluation, branch, operand));
+  const [left, right] = operands.map((operand) => expressionValue(branch, operand));
   if (left === undefined || right === undefined) return undefined;
   if (typeof left === "number" && typeof right === "number")
     return Number(operate(BigInt(left), BigInt(right)));
   if (!isAddress(left) || !isAddress(right)) return UNKNOWN;
-  const { family } = evaluation;
+  const { family } = branch.evaluation;
   return addressText(family, operate(addressNumber(family, left), addressNumber(family, right)));
 }
 
@@ -104,11 +99,11 @@ function hashedFields(part: AnyExpression): readonly string[] {
  * Returns the value of a hash for the current packet: UNKNOWN over anything but addresses and ports.
  * Source: net/netfilter/nft_hash.c, Linux 6.18
  */
-function hashValue(evaluation: Evaluation, branch: Branch, hash: AnyJhash): Evaluated {
+function hashValue(branch: Branch, hash: AnyJhash): Evaluated {
   const bytes: number[] = [];
   const parts = partsOf(hash.expr);
   for (const part of parts) {
-    const value = partBytes(evaluation, branch, part);
+    const value = partBytes(branch, part);
     if (value === undefined || value === UNKNOWN) return value;
     bytes.push(...value);
     if (parts.length > 1) bytes.push(...padding(value.length));
@@ -153,28 +148,30 @@ function rawFields({ base, offset, len }: RawPayload): readonly HashedField[] | 
 }
 
 /** The bytes of a field as in the kernel's registers: in network order. */
-function partBytes(evaluation: Evaluation, branch: Branch, part: AnyExpression) {
+function partBytes(branch: Branch, part: AnyExpression) {
   if (!isPayload(part)) return UNKNOWN;
-  if (!("base" in part.payload)) return fieldBytes(evaluation, branch, part.payload);
+  if (!("base" in part.payload)) return fieldBytes(branch, part.payload);
   const bytes: number[] = [];
   for (const field of rawFields(part.payload) ?? []) {
     const isPort = field === "sport" || field === "dport";
-    const value = fieldBytes(evaluation, branch, { protocol: isPort ? "th" : evaluation.family, field });
+    const value = fieldBytes(branch, { protocol: isPort ? "th" : branch.evaluation.family, field });
     if (value === undefined || value === UNKNOWN) return value;
     bytes.push(...value);
   }
   return bytes.length === 0 ? UNKNOWN : bytes;
 }
 
-function fieldBytes(evaluation: Evaluation, branch: Branch, payload: PayloadField) {
-  const value = payloadValue(evaluation, branch, payload);
+function fieldBytes(branch: Branch, payload: PayloadField) {
+  const value = payloadValue(branch, payload);
   if (value === undefined || value === UNKNOWN) return value;
   const { field } = payload;
   if (field === "dport" || field === "sport") return [Number(value) >> 8, Number(value) & 255];
-  return field === "saddr" || field === "daddr" ? addressBytes(evaluation, String(value)) : UNKNOWN;
+  return field === "saddr" || field === "daddr"
+    ? addressBytes(branch.evaluation.family, String(value))
+    : UNKNOWN;
 }
 
-function addressBytes({ family }: Evaluation, address: string): number[] {
+function addressBytes(family: Family, address: string): number[] {
   const number = addressNumber(family, address);
   const width = addressWidth(family);
   return Array.from({ length: width / 8 }, (_, i) => Number((number >> BigInt(width - 8 - 8 * i)) & 255n));

@@ -1,6 +1,6 @@
-import type { AnonymousSet, AnyChain, AnyExpression, AnyStatement } from "../nft/ast/any-table.ts";
+import type { AnonymousSet, AnyChain, AnyExpression, AnyJhash, AnyStatement } from "../nft/ast/any-table.ts";
 import type { Verdict } from "../nft/ast/json.ts";
-import { addEffect, addStep, type Branch, currentPlace, currentRule, type Evaluation } from "./branch.ts";
+import { addEffect, addStep, type Branch, currentPlace, currentRule } from "./branch.ts";
 import { assume, dropIrrelevantAssumptions, endBranch } from "./end-branch.ts";
 import { isRandomHash } from "./expression-value.ts";
 import type { Packet } from "./packet.ts";
@@ -8,38 +8,39 @@ import { meetsNat, route, translateAgain } from "./route.ts";
 import { isPassive, type Result, runStatement } from "./run-statement.ts";
 
 /** Follows one branch until it ends or forks, and adds its outcome or its branches to the evaluation. */
-export function followBranch(evaluation: Evaluation, branch: Branch): void {
+export function followBranch(branch: Branch): void {
   while (true) {
     const rule = currentRule(branch);
     if (branch.chain === undefined) {
-      if (!enterNextChain(evaluation, branch)) return;
+      if (!enterNextChain(branch)) return;
     } else if (rule === undefined) {
-      if (!leaveChain(evaluation, branch)) return;
+      if (!leaveChain(branch)) return;
     } else {
       const statement = rule[branch.statement];
       if (statement === undefined) nextRule(branch, true);
-      else if (!run(evaluation, branch, statement)) return;
+      else if (!run(branch, statement)) return;
     }
   }
 }
 
 /** Runs a statement. @returns false if the branch ends here */
-function run(evaluation: Evaluation, branch: Branch, statement: AnyStatement): boolean {
+function run(branch: Branch, statement: AnyStatement): boolean {
   if (branch.undecided && !isPassive(statement)) {
     skipUndecided(branch, statement);
     return true;
   }
-  const random = branch.random === undefined ? randomNumberOf(statement, evaluation.packet) : undefined;
+  const random =
+    branch.random === undefined ? randomNumberOf(statement, branch.evaluation.packet) : undefined;
   if (random !== undefined) {
-    fork(evaluation, branch, random);
+    fork(branch, random);
     return false;
   }
-  return take(evaluation, branch, statement, runStatement(evaluation, branch, statement));
+  return take(branch, statement, runStatement(branch, statement));
 }
 
 /** Continues after a statement. @returns false if the branch ends here */
-function take(evaluation: Evaluation, branch: Branch, statement: AnyStatement, result: Result): boolean {
-  switch (result.kind) {
+function take(branch: Branch, statement: AnyStatement, result: Result): boolean {
+  switch (result) {
     case "undecided":
       branch.undecided = true;
       break;
@@ -53,9 +54,9 @@ function take(evaluation: Evaluation, branch: Branch, statement: AnyStatement, r
       return true;
     case "refuse":
       nextRule(branch, true);
-      return endBranch(evaluation, branch, { kind: "refused" });
-    case "verdict":
-      return takeVerdict(evaluation, branch, statement, result.verdict);
+      return endBranch(branch, { kind: "refused" });
+    default:
+      return takeVerdict(branch, statement, result);
   }
   branch.statement++;
   branch.random = undefined;
@@ -68,15 +69,10 @@ function skipUndecided(branch: Branch, statement: AnyStatement): void {
   nextRule(branch, false);
 }
 
-function takeVerdict(
-  evaluation: Evaluation,
-  branch: Branch,
-  statement: AnyStatement,
-  verdict: Verdict,
-): boolean {
+function takeVerdict(branch: Branch, statement: AnyStatement, verdict: Verdict): boolean {
   if ("drop" in verdict) {
     nextRule(branch, true);
-    return endBranch(evaluation, branch, { kind: "dropped" });
+    return endBranch(branch, { kind: "dropped" });
   }
   if ("accept" in verdict) {
     nextRule(branch, true);
@@ -85,7 +81,7 @@ function takeVerdict(
   }
   if ("return" in verdict) {
     nextRule(branch, true);
-    return leaveChain(evaluation, branch);
+    return leaveChain(branch);
   }
   const isJump = "jump" in verdict;
   const { target } = isJump ? verdict.jump : verdict.goto;
@@ -101,12 +97,12 @@ function takeVerdict(
 }
 
 /** Makes one branch for each value of a random number, all equally likely. */
-function fork(evaluation: Evaluation, branch: Branch, { choices, offset }: RandomNumber): void {
+function fork(branch: Branch, { mod: choices, offset }: RandomNumber): void {
   for (let choice = choices - 1; choice >= 0; choice--) {
     const value = offset + choice;
     const next: Branch = { ...branch, probability: branch.probability / choices, random: value };
     addEffect(next, { kind: "random", value, choices });
-    evaluation.pending.push(next);
+    branch.evaluation.pending.push(next);
   }
 }
 
@@ -127,14 +123,14 @@ function enter(branch: Branch, chain: AnyChain, rule: number): void {
 }
 
 /** Returns to the calling chain, or applies the policy of a base chain. @returns false if the policy drops */
-function leaveChain(evaluation: Evaluation, branch: Branch): boolean {
+function leaveChain(branch: Branch): boolean {
   const { caller, hook } = branch;
   if (caller !== undefined) {
     branch.caller = caller.caller;
     enter(branch, caller.chain, caller.rule);
     return true;
   }
-  const hooked = evaluation.baseChains[hook][branch.base];
+  const hooked = branch.evaluation.baseChains[hook][branch.base];
   if (hooked?.chain.base?.policy === "drop") {
     const { family, name } = hooked.table;
     addStep(branch, {
@@ -144,7 +140,7 @@ function leaveChain(evaluation: Evaluation, branch: Branch): boolean {
       chain: hooked.chain.name,
       policy: "drop",
     });
-    return endBranch(evaluation, branch, { kind: "dropped" });
+    return endBranch(branch, { kind: "dropped" });
   }
   leaveBase(branch);
   return true;
@@ -159,12 +155,12 @@ function leaveBase(branch: Branch): void {
 }
 
 /** Enters the hook's next base chain, or the next hook. @returns false if the packet has passed all hooks */
-function enterNextChain(evaluation: Evaluation, branch: Branch): boolean {
+function enterNextChain(branch: Branch): boolean {
   if (branch.base === 0) addStep(branch, { kind: "hook", hook: branch.hook });
-  const hooked = evaluation.baseChains[branch.hook][branch.base];
-  if (hooked === undefined) return route(evaluation, branch);
-  if (hooked.chain.base?.type === "nat" && !meetsNat(evaluation, branch)) {
-    translateAgain(evaluation, branch);
+  const hooked = branch.evaluation.baseChains[branch.hook][branch.base];
+  if (hooked === undefined) return route(branch);
+  if (hooked.chain.base?.type === "nat" && !meetsNat(branch)) {
+    translateAgain(branch);
     branch.base++;
   } else {
     branch.table = hooked.table;
@@ -173,11 +169,8 @@ function enterNextChain(evaluation: Evaluation, branch: Branch): boolean {
   return true;
 }
 
-/** The values of a `numgen`, or of a hash over unknown facts: `choices` of them, from `offset` on. */
-interface RandomNumber {
-  readonly choices: number;
-  readonly offset: number;
-}
+/** The values of a `numgen`, or of a hash over unknown facts: `mod` of them, from `offset` on. */
+type RandomNumber = Pick<AnyJhash, "mod" | "offset">;
 
 /** Maximum number of values to follow one by one. */
 const MOST_CHOICES = 65_536;
@@ -198,7 +191,7 @@ function randomNumberOf(statement: AnyStatement, packet: Packet): RandomNumber |
   if (found === undefined) {
     const expressions = expressionsOf(statement);
     const [first, second] = expressions.flatMap((expression) => randomNumbersIn(expression, packet));
-    found = first === undefined || second !== undefined || first.choices > MOST_CHOICES ? null : first;
+    found = first === undefined || second !== undefined || first.mod > MOST_CHOICES ? null : first;
     ofClients.set(statement, found);
   }
   return found ?? undefined;
@@ -215,14 +208,8 @@ function expressionsOf(statement: AnyStatement): readonly (AnyExpression | Anony
 
 function randomNumbersIn(expression: AnyExpression | AnonymousSet, packet: Packet): RandomNumber[] {
   if (typeof expression !== "object") return [];
-  if ("numgen" in expression) {
-    const { mod: choices, offset } = expression.numgen;
-    return [{ choices, offset }];
-  }
-  if ("jhash" in expression && isRandomHash(expression.jhash, packet)) {
-    const { mod: choices, offset } = expression.jhash;
-    return [{ choices, offset }];
-  }
+  if ("numgen" in expression) return [expression.numgen];
+  if ("jhash" in expression) return isRandomHash(expression.jhash, packet) ? [expression.jhash] : [];
   if ("map" in expression) return randomNumbersIn(expression.map.key, packet);
   return "concat" in expression ? expression.concat.flatMap((part) => randomNumbersIn(part, packet)) : [];
 }

@@ -2,7 +2,7 @@ import { addressNumber } from "../base/address-interval.ts";
 import type { AnonymousSet, AnyExpression, AnyStatement, Operator } from "../nft/ast/any-table.ts";
 import { addressInterval } from "../nft/canonical/address.ts";
 import { bitsOf, TCP_FLAGS } from "../nft/canonical/constant.ts";
-import { addEffect, type Branch, type Evaluated, type Evaluation, UNKNOWN, type Value } from "./branch.ts";
+import { addEffect, type Branch, type Evaluated, UNKNOWN, type Value } from "./branch.ts";
 import { expressionValue } from "./expression-value.ts";
 import { NO_ROUTE } from "./packet-fields.ts";
 import { elementValue, setOf } from "./set-lookup.ts";
@@ -13,30 +13,22 @@ type Match = Extract<AnyStatement, { readonly match: unknown }>["match"];
 export type Truth = boolean | typeof UNKNOWN;
 
 /** Whether a comparison matches the current packet; `UNKNOWN` if that is not known. */
-export function matches(evaluation: Evaluation, branch: Branch, { op, left, right }: Match): Truth {
-  if (typeof right === "object" && "anonymous" in right)
-    return isAmong(evaluation, branch, { op, left, right });
+export function matches(branch: Branch, { op, left, right }: Match): Truth {
+  if (typeof right === "object" && "anonymous" in right) {
+    const value = expressionValue(branch, left);
+    if (value === undefined) return false;
+    return value === UNKNOWN ? UNKNOWN : negatedFor(op, isElement(branch, right, String(value)));
+  }
   // The whole status (`==`, `!=`) has bits that are not known here.
-  if (isStatus(left)) return op === "in" ? statusMatches(evaluation, branch, right) : UNKNOWN;
+  if (isStatus(left)) return op === "in" ? statusMatches(branch, right) : UNKNOWN;
   if (op === "==" && typeof left === "object" && "&" in left && isStatus(left["&"][0]))
-    return statusEquals(evaluation, branch, left["&"][1], right);
-  const value = expressionValue(evaluation, branch, left);
+    return statusEquals(branch, left["&"][1], right);
+  const value = expressionValue(branch, left);
   if (value === undefined) return false;
   if (op === "<" || op === ">" || op === "<=" || op === ">=") return compares(value, op, right);
   if (value === UNKNOWN) return UNKNOWN;
-  if (op === "in" && typeof value === "number") return hasBits(evaluation, branch, value, right);
-  return negatedFor(op, isIn(evaluation, branch, value, right));
-}
-
-/** Whether a concatenation is, or with `!=` is not, in an anonymous set. */
-function isAmong(
-  evaluation: Evaluation,
-  branch: Branch,
-  { op, left, right }: Pick<Match, "op" | "left"> & { readonly right: AnonymousSet },
-): Truth {
-  const value = expressionValue(evaluation, branch, left);
-  if (value === undefined) return false;
-  return value === UNKNOWN ? UNKNOWN : negatedFor(op, isElement(evaluation, branch, right, String(value)));
+  if (op === "in" && typeof value === "number") return hasBits(branch, value, right);
+  return negatedFor(op, isIn(branch, value, right));
 }
 
 function negatedFor(op: Operator, truth: Truth): Truth {
@@ -57,23 +49,19 @@ const TRANSLATIONS: Readonly<Record<string, (branch: Branch) => boolean>> = {
 };
 
 /** Whether just those bits of a mask are set in the status that the right side names. */
-function statusEquals(
-  evaluation: Evaluation,
-  branch: Branch,
-  mask: AnyExpression,
-  right: AnyExpression,
-): Truth {
+function statusEquals(branch: Branch, mask: AnyExpression, right: AnyExpression): Truth {
   if (typeof right === "number" && right !== 0) return UNKNOWN;
   const wanted = bitsOf(right);
   const differences = bitsOf(mask).map((bit): Truth => {
-    const isSet = statusMatches(evaluation, branch, bit);
+    const isSet = statusMatches(branch, bit);
     return isSet === UNKNOWN ? UNKNOWN : isSet !== wanted.includes(bit);
   });
   return negatedFor("!=", anyOf(differences));
 }
 
 /** Whether a connection's status has one of some bits. Only a few bits are known here. */
-function statusMatches({ packet }: Evaluation, branch: Branch, right: AnyExpression): Truth {
+function statusMatches(branch: Branch, right: AnyExpression): Truth {
+  const { packet } = branch.evaluation;
   const names = typeof right === "object" && "set" in right ? right.set : [right];
   const isNew = packet.conntrack !== "established";
   const truths = names.map((name): Truth => {
@@ -105,8 +93,8 @@ function hasBit(value: number, bit: Evaluated): Truth {
 }
 
 /** `tcp flags syn`: some of the bits. */
-function hasBits(evaluation: Evaluation, branch: Branch, value: number, right: AnyExpression): Truth {
-  const bits = bitsOf(right).map((bit) => expressionValue(evaluation, branch, bit));
+function hasBits(branch: Branch, value: number, right: AnyExpression): Truth {
+  const bits = bitsOf(right).map((bit) => expressionValue(branch, bit));
   return anyOf(bits.map((bit) => hasBit(value, typeof bit === "string" ? TCP_FLAGS[bit] : bit)));
 }
 
@@ -115,29 +103,24 @@ function anyOf(truths: readonly Truth[]): Truth {
   return truths.includes(true) ? true : truths.includes(UNKNOWN) ? UNKNOWN : false;
 }
 
-function isIn(evaluation: Evaluation, branch: Branch, value: Value, right: AnyExpression): Truth {
+function isIn(branch: Branch, value: Value, right: AnyExpression): Truth {
   if (typeof right === "number") return typeof value === "number" ? value === right : UNKNOWN;
   if (typeof right === "string") {
-    if (right.startsWith("@")) return isElement(evaluation, branch, right, String(value));
+    if (right.startsWith("@")) return isElement(branch, right, String(value));
     return right.endsWith("*") ? String(value).startsWith(right.slice(0, -1)) : value === right;
   }
   if ("exists" in right) return (value !== NO_ROUTE) === right.exists;
-  if ("set" in right) return anyOf(right.set.map((member) => isIn(evaluation, branch, value, member)));
+  if ("set" in right) return anyOf(right.set.map((member) => isIn(branch, value, member)));
   if ("prefix" in right || "range" in right) return isBetween(value, right);
-  const other = expressionValue(evaluation, branch, right);
+  const other = expressionValue(branch, right);
   return other === undefined ? false : other === UNKNOWN ? UNKNOWN : value === other;
 }
 
 /** Records only found elements: a packet is in few of the sets. */
-function isElement(
-  evaluation: Evaluation,
-  branch: Branch,
-  reference: string | AnonymousSet,
-  key: string,
-): Truth {
+function isElement(branch: Branch, reference: string | AnonymousSet, key: string): Truth {
   const set = setOf(branch, reference);
   if (set === undefined) return UNKNOWN;
-  const value = elementValue(evaluation, branch, set, key);
+  const value = elementValue(branch, set, key);
   const { name } = set.spec;
   if (value !== undefined && name !== "") addEffect(branch, { kind: "found", set: name, key, value });
   return value !== undefined;

@@ -1,5 +1,5 @@
 import type { AnyExpression } from "../nft/ast/any-table.ts";
-import { type Branch, type Evaluated, type Evaluation, UNKNOWN } from "./branch.ts";
+import { type Branch, type Evaluated, UNKNOWN } from "./branch.ts";
 import { isEcho, isLocal, type Packet } from "./packet.ts";
 
 type Payload = Extract<AnyExpression, { readonly payload: unknown }>["payload"];
@@ -13,7 +13,8 @@ const SYN = 0x02;
 const SYN_ACK = 0x12;
 
 /** Returns a field of the packet's headers; undefined for a header that the packet lacks. */
-export function payloadValue({ packet, family }: Evaluation, branch: Branch, payload: Payload): Evaluated {
+export function payloadValue(branch: Branch, payload: Payload): Evaluated {
+  const { packet, family } = branch.evaluation;
   if ("base" in payload) return UNKNOWN;
   const { protocol, field } = payload;
   if (protocol === "ip" || protocol === "ip6") {
@@ -49,8 +50,8 @@ function echoField({ answers, port }: Packet, field: string): Evaluated {
 }
 
 /** Returns metadata of a packet, which is not in its headers. */
-export function metaValue(evaluation: Evaluation, branch: Branch, key: string): Evaluated {
-  const { packet, family } = evaluation;
+export function metaValue(branch: Branch, key: string): Evaluated {
+  const { packet, family } = branch.evaluation;
   switch (key) {
     case "l4proto":
       return packet.protocol;
@@ -62,7 +63,7 @@ export function metaValue(evaluation: Evaluation, branch: Branch, key: string): 
       return branch.iifname ?? UNKNOWN;
     case "oifname":
     case "oif":
-      return outputInterface(evaluation, branch);
+      return outputInterface(branch);
     case "nfproto":
       return family === "ip" ? "ipv4" : "ipv6";
     case "protocol":
@@ -82,7 +83,8 @@ export function metaValue(evaluation: Evaluation, branch: Branch, key: string): 
  * destination: a translation there changes the route, but later chains of the hook do not see that (Linux
  * 6.18).
  */
-function outputInterface({ host, packet }: Evaluation, { hook, destination }: Branch): Evaluated {
+function outputInterface({ evaluation, hook, destination }: Branch): Evaluated {
+  const { host, packet } = evaluation;
   if (hook === "prerouting" || hook === "input") return "";
   const to = hook === "output" ? packet.to : destination;
   if (hook !== "forward" && isLocal(host, to)) return "lo";
@@ -90,8 +92,8 @@ function outputInterface({ host, packet }: Evaluation, { hook, destination }: Br
 }
 
 /** Returns a property of the packet's connection. `status` is a set of bits: see matches.ts. */
-export function ctValue(evaluation: Evaluation, branch: Branch, { key, dir }: Ct): Evaluated {
-  const { packet, family } = evaluation;
+export function ctValue(branch: Branch, { key, dir }: Ct): Evaluated {
+  const { packet, family } = branch.evaluation;
   const { endpoint } = packet;
   const isNew = packet.conntrack !== "established";
   if (key === "state") return packet.conntrack ?? "new";
@@ -100,7 +102,9 @@ export function ctValue(evaluation: Evaluation, branch: Branch, { key, dir }: Ct
   if (packet.answers !== undefined) {
     if (key === "direction") return "reply";
     const { conntrack: _, ...first } = packet.answers.packet;
-    return dir === "original" ? ctValue({ ...evaluation, packet: first }, branch, { key, dir }) : UNKNOWN;
+    return dir === "original"
+      ? ctValue({ ...branch, evaluation: { ...branch.evaluation, packet: first } }, { key, dir })
+      : UNKNOWN;
   }
   if (!isNew && endpoint === undefined) return UNKNOWN;
   if (key === "direction") return "original";
@@ -119,9 +123,9 @@ export function ctValue(evaluation: Evaluation, branch: Branch, { key, dir }: Ct
 export const NO_ROUTE = "";
 
 /** Returns the result of a route lookup: the type of an address, or the interface towards the source. */
-export function fibValue(evaluation: Evaluation, branch: Branch, { flags, result }: Fib): Evaluated {
-  const { host } = evaluation;
-  if (result === "oif" || result === "oifname") return reversePath(evaluation, branch, flags);
+export function fibValue(branch: Branch, { flags, result }: Fib): Evaluated {
+  const { host } = branch.evaluation;
+  if (result === "oif" || result === "oifname") return reversePath(branch, flags);
   const [flag, more] = flags;
   if (result !== "type" || more !== undefined || (flag !== "saddr" && flag !== "daddr")) return UNKNOWN;
   if (flag === "daddr" && !branch.isDestinationKnown) return "local";
@@ -134,7 +138,7 @@ export function fibValue(evaluation: Evaluation, branch: Branch, { flags, result
  * Returns the interface towards the source, by the main routing table. With the flag `iif`, only if the
  * packet came in by it (the reverse path filter of firewalld and others).
  */
-function reversePath({ host }: Evaluation, { source, iifname }: Branch, flags: readonly string[]): Evaluated {
+function reversePath({ evaluation: { host }, source, iifname }: Branch, flags: readonly string[]): Evaluated {
   if (!flags.includes("saddr") || source === undefined) return UNKNOWN;
   const route = host.interfaceTo?.(source);
   if (route === undefined) return UNKNOWN;

@@ -1,13 +1,11 @@
-import { addStep, type Branch, type Evaluation, isSourceNat } from "./branch.ts";
+import { addStep, type Branch, isSourceNat } from "./branch.ts";
 import { endBranch } from "./end-branch.ts";
 import type { Hook } from "./outcome.ts";
 import { type AnsweredConnection, isLocal, isLoopback } from "./packet.ts";
 
 /** Translates later packets of a connection at the place of the nat chains, as the kernel does. */
-export function translateAgain(
-  { packet: { conntrack, endpoint, answers } }: Evaluation,
-  branch: Branch,
-): void {
+export function translateAgain(branch: Branch): void {
+  const { conntrack, endpoint, answers } = branch.evaluation.packet;
   if (answers !== undefined) {
     translateBack(answers, branch);
     return;
@@ -28,8 +26,8 @@ function translateBack({ packet, isTranslated }: AnsweredConnection, branch: Bra
 }
 
 /** Whether a packet passes its hook's nat chains: only a connection's first one, until translated. */
-export function meetsNat(evaluation: Evaluation, branch: Branch): boolean {
-  if (evaluation.packet.conntrack === "established") return false;
+export function meetsNat(branch: Branch): boolean {
+  if (branch.evaluation.packet.conntrack === "established") return false;
   return isSourceNat(branch.hook) ? !branch.sourceNatDone : !branch.destinationNatDone;
 }
 
@@ -37,22 +35,19 @@ export function meetsNat(evaluation: Evaluation, branch: Branch): boolean {
  * Chooses the next hook. Source: https://wiki.nftables.org/wiki-nftables/index.php/Netfilter_hooks
  * @returns false if the packet has passed all of them
  */
-export function route(evaluation: Evaluation, branch: Branch): boolean {
-  translateAgain(evaluation, branch);
-  const local = isLocal(evaluation.host, branch.destination);
+export function route(branch: Branch): boolean {
+  translateAgain(branch);
+  const { host, packet, family } = branch.evaluation;
+  const local = isLocal(host, branch.destination);
   switch (branch.hook) {
     case "prerouting":
       branch.destinationNatDone = true;
-      if (
-        isLoopback(branch.destination) &&
-        branch.iifname !== "lo" &&
-        evaluation.packet.answers === undefined
-      ) {
+      if (isLoopback(branch.destination) && branch.iifname !== "lo" && packet.answers === undefined) {
         addStep(branch, { kind: "martian", address: branch.destination });
-        return endBranch(evaluation, branch, { kind: "dropped" });
+        return endBranch(branch, { kind: "dropped" });
       }
       // ip_forward() sets the priority from the type of service, ip6_forward() does not.
-      if (!local && evaluation.family === "ip") branch.priority = 0;
+      if (!local && family === "ip") branch.priority = 0;
       return goTo(branch, local ? "input" : "forward");
     case "output":
       branch.destinationNatDone = true;
@@ -61,11 +56,11 @@ export function route(evaluation: Evaluation, branch: Branch): boolean {
       return goTo(branch, "postrouting");
     case "postrouting":
       branch.sourceNatDone = true;
-      if (evaluation.packet.from.at !== "node" || !local) return deliver(evaluation, branch, false);
+      if (packet.from.at !== "node" || !local) return deliver(branch, false);
       branch.iifname = "lo";
       return goTo(branch, "prerouting");
     case "input":
-      return deliver(evaluation, branch, true);
+      return deliver(branch, true);
   }
 }
 
@@ -75,8 +70,8 @@ function goTo(branch: Branch, hook: Hook): boolean {
   return true;
 }
 
-function deliver(evaluation: Evaluation, branch: Branch, local: boolean): boolean {
-  return endBranch(evaluation, branch, {
+function deliver(branch: Branch, local: boolean): boolean {
+  return endBranch(branch, {
     kind: "delivered",
     to: { address: branch.destination, port: branch.port },
     local,

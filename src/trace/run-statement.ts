@@ -9,7 +9,7 @@ import type {
 import type { Verdict } from "../nft/ast/json.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { splitParts, verdictJson, verdictText } from "../nft/elements.ts";
-import { addEffect, type Branch, type Evaluated, type Evaluation, UNKNOWN } from "./branch.ts";
+import { addEffect, type Branch, type Evaluated, UNKNOWN } from "./branch.ts";
 import { expressionValue } from "./expression-value.ts";
 import { matches } from "./matches.ts";
 import { isLocal } from "./packet.ts";
@@ -19,19 +19,9 @@ import { branchKey, elementValue, lookUp, setOf } from "./set-lookup.ts";
  * How to continue after a statement: with the next statement, the next rule (`break`), or a verdict.
  * `undecided` follows a comparison with an unknown result; `not-understood` a statement that may do anything.
  */
-export type Result =
-  | { readonly kind: "continue" }
-  | { readonly kind: "break" }
-  | { readonly kind: "undecided" }
-  | { readonly kind: "not-understood" }
-  | { readonly kind: "verdict"; readonly verdict: Verdict }
-  | { readonly kind: "refuse" };
+export type Result = "continue" | "break" | "undecided" | "not-understood" | "refuse" | Verdict;
 
-const CONTINUE: Result = { kind: "continue" };
-const BREAK: Result = { kind: "break" };
-const UNDECIDED: Result = { kind: "undecided" };
-const NOT_UNDERSTOOD: Result = { kind: "not-understood" };
-const ACCEPT: Result = { kind: "verdict", verdict: { accept: null } };
+const ACCEPT: Verdict = { accept: null };
 
 /** `flow` only changes the path of later packets, and `ct timeout` the lifetime of the connection. */
 const PASSIVE = ["match", "counter", "flow", "ct timeout", "noEffect", "condition"];
@@ -42,34 +32,31 @@ export function isPassive(statement: AnyStatement): boolean {
 }
 
 /** Runs one statement on the current packet. */
-export function runStatement(evaluation: Evaluation, branch: Branch, statement: AnyStatement): Result {
+export function runStatement(branch: Branch, statement: AnyStatement): Result {
   if ("match" in statement) {
-    const truth = matches(evaluation, branch, statement.match);
-    return truth === UNKNOWN ? UNDECIDED : truth ? CONTINUE : BREAK;
+    const truth = matches(branch, statement.match);
+    return truth === UNKNOWN ? "undecided" : truth ? "continue" : "break";
   }
-  if ("vmap" in statement) return runVerdictMap(evaluation, branch, statement.vmap);
-  if ("mangle" in statement) return runMangle(evaluation, branch, statement.mangle);
-  if ("map" in statement) {
-    const { map, data } = statement.map;
-    return updateSet(evaluation, branch, statement.map, map, data);
-  }
+  if ("vmap" in statement) return runVerdictMap(branch, statement.vmap);
+  if ("mangle" in statement) return runMangle(branch, statement.mangle);
+  if ("map" in statement) return updateSet(branch, statement.map, statement.map.map, statement.map.data);
   if ("set" in statement) {
     const { set, stmt = [] } = statement.set;
     const most = stmt.flatMap(limitOf)[0];
-    if (most !== undefined) return countInSet(evaluation, branch, statement.set, set, most);
-    return updateSet(evaluation, branch, statement.set, set);
+    if (most !== undefined) return countInSet(branch, statement.set, set, most);
+    return updateSet(branch, statement.set, set);
   }
-  if ("dnat" in statement) return runDnat(evaluation, branch, statement.dnat);
-  if ("snat" in statement) return runSnat(evaluation, branch, statement.snat);
-  if ("masquerade" in statement) return runMasquerade(evaluation, branch);
-  if ("reject" in statement) return runReject(evaluation, branch, typeOfReject(statement.reject));
-  if ("counter" in statement || "flow" in statement || "noEffect" in statement) return CONTINUE;
+  if ("dnat" in statement) return runDnat(branch, statement.dnat);
+  if ("snat" in statement) return runSnat(branch, statement.snat);
+  if ("masquerade" in statement) return runMasquerade(branch);
+  if ("reject" in statement) return runReject(branch, typeOfReject(statement.reject));
+  if ("counter" in statement || "flow" in statement || "noEffect" in statement) return "continue";
   if ("ct timeout" in statement) {
     addEffect(branch, { kind: "timeouts", object: statement["ct timeout"] });
-    return CONTINUE;
+    return "continue";
   }
-  if ("condition" in statement) return UNDECIDED;
-  return "notUnderstood" in statement ? NOT_UNDERSTOOD : runVerdict(branch, statement);
+  if ("condition" in statement) return "undecided";
+  return "notUnderstood" in statement ? "not-understood" : runVerdict(branch, statement);
 }
 
 function typeOfReject(reject: unknown): unknown {
@@ -77,34 +64,35 @@ function typeOfReject(reject: unknown): unknown {
 }
 
 /** Adds the implied comparison with a protocol or family, which nft (1.1.3) does not list. */
-function runReject({ packet, family }: Evaluation, branch: Branch, type: unknown): Result {
-  if (type === "tcp reset" && packet.protocol !== "tcp") return BREAK;
-  if ((type === "icmp" && family !== "ip") || (type === "icmpv6" && family !== "ip6")) return BREAK;
+function runReject(branch: Branch, type: unknown): Result {
+  const { packet, family } = branch.evaluation;
+  if (type === "tcp reset" && packet.protocol !== "tcp") return "break";
+  if ((type === "icmp" && family !== "ip") || (type === "icmpv6" && family !== "ip6")) return "break";
   addEffect(branch, { kind: "reject", reset: type === "tcp reset" });
-  return { kind: "refuse" };
+  return "refuse";
 }
 
 function runVerdict(branch: Branch, verdict: Verdict): Result {
   addEffect(branch, { kind: "verdict", verdict: verdictText(verdict) });
-  return { kind: "verdict", verdict };
+  return verdict;
 }
 
-function runVerdictMap(evaluation: Evaluation, branch: Branch, { key, data }: AnyLookup): Result {
-  const found = lookUp(evaluation, branch, data, expressionValue(evaluation, branch, key));
-  if (found === UNKNOWN) return NOT_UNDERSTOOD;
-  return found === undefined ? BREAK : { kind: "verdict", verdict: verdictJson(found) };
+function runVerdictMap(branch: Branch, { key, data }: AnyLookup): Result {
+  const found = lookUp(branch, data, expressionValue(branch, key));
+  if (found === UNKNOWN) return "not-understood";
+  return found === undefined ? "break" : verdictJson(found);
 }
 
 type Mangle = Extract<AnyStatement, { readonly mangle: unknown }>["mangle"];
 
 /** Assigns a mark or the priority. An unknown value makes the register unknown. */
-function runMangle(evaluation: Evaluation, branch: Branch, { key, value }: Mangle): Result {
-  const assigned = expressionValue(evaluation, branch, value);
-  if (assigned === undefined) return BREAK;
+function runMangle(branch: Branch, { key, value }: Mangle): Result {
+  const assigned = expressionValue(branch, value);
+  if (assigned === undefined) return "break";
   const number = typeof assigned === "number" ? assigned : undefined;
-  if (typeof key !== "object") return NOT_UNDERSTOOD;
+  if (typeof key !== "object") return "not-understood";
   // Nothing that is evaluated reads this field.
-  if ("payload" in key && "field" in key.payload && key.payload.field === "dscp") return CONTINUE;
+  if ("payload" in key && "field" in key.payload && key.payload.field === "dscp") return "continue";
   if ("ct" in key && key.ct.key === "mark") branch.connectionMark = number;
   else if ("meta" in key && (key.meta.key === "mark" || key.meta.key === "priority")) {
     branch[key.meta.key] = number;
@@ -112,9 +100,9 @@ function runMangle(evaluation: Evaluation, branch: Branch, { key, value }: Mangl
     if (number !== undefined && !isDrawn(value) && branch.random === undefined) {
       addEffect(branch, { kind: "assigned", register: key.meta.key, value: number });
     }
-  } else return NOT_UNDERSTOOD;
+  } else return "not-understood";
   branch.changes++;
-  return CONTINUE;
+  return "continue";
 }
 
 function isDrawn(expression: AnyExpression): boolean {
@@ -132,32 +120,20 @@ function limitOf(statement: AnyElementStatement): readonly number[] {
  * The value of an element is the number of earlier connections, or of packets that came just before. It is
  * not known for other software's sets.
  */
-function countInSet(
-  evaluation: Evaluation,
-  branch: Branch,
-  { elem }: ElementUpdate,
-  reference: string,
-  most: number,
-): Result {
+function countInSet(branch: Branch, { elem }: ElementUpdate, reference: string, most: number): Result {
   const set = setOf(branch, reference);
-  const key = expressionValue(evaluation, branch, keyOf(elem));
-  if (key === undefined) return BREAK;
-  if (set === undefined || key === UNKNOWN || branch.table?.name !== TABLE_NAME) return NOT_UNDERSTOOD;
-  const text = String(key);
-  const known = elementValue(evaluation, branch, set, text);
-  if (known === undefined && isFull(evaluation, branch, set)) {
-    addEffect(branch, { kind: "full", map: set.spec.name });
-    return BREAK;
-  }
-  if (Number(known ?? 0) >= most) {
+  const key = expressionValue(branch, keyOf(elem));
+  if (key === undefined) return "break";
+  if (set === undefined || key === UNKNOWN || branch.table?.name !== TABLE_NAME) return "not-understood";
+  const known = elementValue(branch, set, String(key));
+  if (known === undefined && isFull(branch, set)) return "break";
+  const count = Number(known ?? 0);
+  if (count >= most) {
     addEffect(branch, { kind: "beyond", set: set.spec.name, most });
-    return CONTINUE;
+    return "continue";
   }
-  branch.dynamic = new Map(branch.dynamic).set(
-    `${branchKey(branch, set)} ${text}`,
-    String(Number(known ?? 0) + 1),
-  );
-  return BREAK;
+  putElement(branch, set, String(key), String(count + 1));
+  return "break";
 }
 
 function keyOf(elem: ElementUpdate["elem"]): AnyExpression {
@@ -170,66 +146,56 @@ function keyOf(elem: ElementUpdate["elem"]): AnyExpression {
  * @param data the value of a map's element; absent in a set
  */
 function updateSet(
-  evaluation: Evaluation,
   branch: Branch,
   { op, elem }: ElementUpdate,
   reference: string,
-  data?: AnyExpression,
+  data: AnyExpression = "",
 ): Result {
   const set = setOf(branch, reference);
-  const timeout = typeof elem === "object" && "elem" in elem ? elem.elem.timeout : 0;
-  const key = expressionValue(evaluation, branch, keyOf(elem));
-  const value = data === undefined ? "" : expressionValue(evaluation, branch, data);
-  if (key === undefined || value === undefined) return BREAK;
-  if (set === undefined || key === UNKNOWN || value === UNKNOWN) return NOT_UNDERSTOOD;
-  const text = String(key);
-  if (op === "delete") return deleteElement(evaluation, branch, set, text);
-  return putElement(evaluation, branch, set, text, String(value), timeout);
-}
-
-function deleteElement(evaluation: Evaluation, branch: Branch, set: AnySet, key: string): Result {
-  if (elementValue(evaluation, branch, set, key) === undefined) return CONTINUE;
-  addEffect(branch, { kind: "deleted", map: set.spec.name, key });
-  branch.dynamic = new Map(branch.dynamic).set(`${branchKey(branch, set)} ${key}`, undefined);
-  branch.changes++;
-  return CONTINUE;
-}
-
-function putElement(
-  evaluation: Evaluation,
-  branch: Branch,
-  set: AnySet,
-  key: string,
-  value: string,
-  timeout: number,
-): Result {
-  const map = set.spec.name;
-  const known = elementValue(evaluation, branch, set, key);
-  if (known === undefined && isFull(evaluation, branch, set)) {
-    addEffect(branch, { kind: "full", map });
-    return BREAK;
+  const given = expressionValue(branch, keyOf(elem));
+  const added = expressionValue(branch, data);
+  if (given === undefined || added === undefined) return "break";
+  if (set === undefined || given === UNKNOWN || added === UNKNOWN) return "not-understood";
+  const [map, key] = [set.spec.name, String(given)];
+  const known = elementValue(branch, set, key);
+  if (op === "delete") {
+    if (known === undefined) return "continue";
+    addEffect(branch, { kind: "deleted", map, key });
+    putElement(branch, set, key, undefined);
+  } else {
+    if (known === undefined && isFull(branch, set)) return "break";
+    const ofElement = typeof elem === "object" && "elem" in elem ? elem.elem.timeout : 0;
+    const timeout = ofElement || (set.spec.timeout ?? 0);
+    const updated = { map, key, value: known ?? String(added), timeout };
+    addEffect(branch, { kind: "updated", ...updated });
+    putElement(branch, set, key, updated.value);
+    const { family = "ip", name = "" } = branch.table ?? {};
+    branch.updates = [...branch.updates, { ...updated, table: { family, name } }];
   }
-  const { family = "ip", name = "" } = branch.table ?? {};
-  const updated = { map, key, value: known ?? value, timeout: timeout || (set.spec.timeout ?? 0) };
-  addEffect(branch, { kind: "updated", ...updated });
-  branch.dynamic = new Map(branch.dynamic).set(`${branchKey(branch, set)} ${key}`, updated.value);
-  branch.updates = [...branch.updates, { ...updated, table: { family, name } }];
   branch.changes++;
-  return CONTINUE;
+  return "continue";
 }
 
-/** Whether a set is full, counting the elements that this packet added and deleted. */
-function isFull(evaluation: Evaluation, branch: Branch, set: AnySet): boolean {
-  const { size } = set.spec;
-  if (size === undefined) return false;
+/** @param value undefined to delete the element */
+function putElement(branch: Branch, set: AnySet, key: string, value: string | undefined): void {
+  branch.dynamic = new Map(branch.dynamic).set(`${branchKey(branch, set)} ${key}`, value);
+}
+
+/**
+ * Whether a set has no room for a new element, counting those that this packet added and deleted. Records it.
+ */
+function isFull(branch: Branch, set: AnySet): boolean {
+  const { size = Number.POSITIVE_INFINITY, name } = set.spec;
   const own = branchKey(branch, set);
-  const before = evaluation.dynamic.get(own) ?? set.elements;
+  const before = branch.evaluation.dynamic.get(own) ?? set.elements;
   let filling = before.size;
   for (const [changed, value] of branch.dynamic) {
     if (!changed.startsWith(`${own} `)) continue;
     filling += Number(value !== undefined) - Number(before.has(changed.slice(own.length + 1)));
   }
-  return filling >= size;
+  if (filling < size) return false;
+  addEffect(branch, { kind: "full", map: name });
+  return true;
 }
 
 type Dnat = Extract<AnyStatement, { readonly dnat: unknown }>["dnat"];
@@ -239,13 +205,13 @@ type Dnat = Extract<AnyStatement, { readonly dnat: unknown }>["dnat"];
  * connection counts as translated only if address or port change. Source: net/netfilter/nft_nat.c and
  * nf_nat_core.c, Linux 6.18.
  */
-function runDnat(evaluation: Evaluation, branch: Branch, { family, addr, port }: Dnat): Result {
-  if (!isOfFamily(evaluation, { family })) return CONTINUE;
-  const target = addr === undefined ? branch.destination : expressionValue(evaluation, branch, addr);
-  const given = port === undefined ? undefined : expressionValue(evaluation, branch, port);
-  if (target === undefined || (port !== undefined && given === undefined)) return BREAK;
+function runDnat(branch: Branch, { family, addr, port }: Dnat): Result {
+  if (!isOfFamily(branch, family)) return "continue";
+  const target = addr === undefined ? branch.destination : expressionValue(branch, addr);
+  const given = port === undefined ? undefined : expressionValue(branch, port);
+  if (target === undefined || (port !== undefined && given === undefined)) return "break";
   const to = destinationOf(branch, target, given);
-  if (to === undefined) return NOT_UNDERSTOOD;
+  if (to === undefined) return "not-understood";
   branch.translated = to.address !== branch.destination || to.port !== branch.port;
   branch.destinationNatDone = true;
   branch.destination = to.address;
@@ -262,19 +228,19 @@ function destinationOf({ port }: Branch, target: Evaluated, given: Evaluated) {
 }
 
 /** A translation of the other family does nothing. Source: nft_nat_inet_eval in nft_nat.c, Linux 6.18. */
-function isOfFamily(evaluation: Evaluation, { family }: { readonly family?: string | undefined }): boolean {
-  return family === undefined || family === evaluation.family;
+function isOfFamily(branch: Branch, family: string | undefined): boolean {
+  return family === undefined || family === branch.evaluation.family;
 }
 
 type Snat = Extract<AnyStatement, { readonly snat: unknown }>["snat"];
 
 /** Translates the source to a given address, or to one of several. */
-function runSnat(evaluation: Evaluation, branch: Branch, { family, addr = "" }: Snat): Result {
-  if (!isOfFamily(evaluation, { family })) return CONTINUE;
+function runSnat(branch: Branch, { family, addr = "" }: Snat): Result {
+  if (!isOfFamily(branch, family)) return "continue";
   if (isSeveral(addr)) return translateSource(branch, undefined);
-  const source = expressionValue(evaluation, branch, addr);
-  if (source === undefined) return BREAK;
-  if (source === UNKNOWN) return NOT_UNDERSTOOD;
+  const source = expressionValue(branch, addr);
+  if (source === undefined) return "break";
+  if (source === UNKNOWN) return "not-understood";
   // Without an address, only the port changes.
   return translateSource(branch, source === "" ? branch.source : splitParts(String(source))[0]);
 }
@@ -284,7 +250,8 @@ function isSeveral(address: AnyExpression): boolean {
 }
 
 /** Over loopback, masquerading keeps the source of the node's own packets. */
-function runMasquerade({ host, packet }: Evaluation, branch: Branch): Result {
+function runMasquerade(branch: Branch): Result {
+  const { host, packet } = branch.evaluation;
   const isKept = packet.from.at === "node" && isLocal(host, branch.destination);
   return translateSource(branch, isKept ? branch.source : undefined);
 }

@@ -2,7 +2,7 @@ import { type AddressInterval, addressNumber, parseInterval } from "../base/addr
 import type { Family } from "../base/family.ts";
 import type { AnonymousSet, AnyExpression, AnySet, KeyPart } from "../nft/ast/any-table.ts";
 import { type Element, splitParts } from "../nft/elements.ts";
-import { addEffect, type Branch, type Evaluated, type Evaluation, setKey, UNKNOWN } from "./branch.ts";
+import { addEffect, type Branch, type Evaluated, setKey, UNKNOWN } from "./branch.ts";
 
 /** Returns the set or map of a reference (`@endpoints`); undefined if missing or not understood. */
 export function setOf({ table }: Branch, reference: AnyExpression | AnonymousSet): AnySet | undefined {
@@ -16,7 +16,6 @@ export function setOf({ table }: Branch, reference: AnyExpression | AnonymousSet
  * @returns the value ("" in a set), or undefined if missing
  */
 export function lookUp(
-  evaluation: Evaluation,
   branch: Branch,
   reference: AnyExpression | AnonymousSet,
   key: Evaluated,
@@ -26,7 +25,7 @@ export function lookUp(
   if (set === undefined || key === UNKNOWN) return UNKNOWN;
   const text = String(key);
   const range = endsInInterval(set, text) ? rangeAt(set, text) : undefined;
-  const value = range?.value ?? elementValue(evaluation, branch, set, text);
+  const value = range?.value ?? elementValue(branch, set, text);
   const { name } = set.spec;
   if (name !== "") {
     addEffect(
@@ -40,21 +39,16 @@ export function lookUp(
 }
 
 /** Returns the value of an element ("" in a set); undefined if there is none. */
-export function elementValue(
-  evaluation: Evaluation,
-  branch: Branch,
-  set: AnySet,
-  key: string,
-): string | undefined {
+export function elementValue(branch: Branch, set: AnySet, key: string): string | undefined {
   if (set.spec.dynamic) {
     const own = branchKey(branch, set);
     const changed = `${own} ${key}`;
     if (branch.dynamic.has(changed)) return branch.dynamic.get(changed);
-    const given = evaluation.dynamic.get(own);
+    const given = branch.evaluation.dynamic.get(own);
     if (given !== undefined) return given.get(key);
   }
   if (endsInInterval(set, key)) return rangeAt(set, key)?.value;
-  if (set.spec.interval) return isWithin(set, evaluation.family, key) ? "" : undefined;
+  if (set.spec.interval) return isWithin(set, branch.evaluation.family, key) ? "" : undefined;
   return set.elements.get(key) ?? intervalValue(set, key);
 }
 
