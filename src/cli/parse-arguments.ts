@@ -14,7 +14,7 @@ export interface ParsedArguments {
 }
 
 /** Every flag by each of its spellings: `--from`, `-f`, `-v`, `--v`. */
-const BY_SPELLING: ReadonlyMap<string, Flag> = new Map(
+export const FLAG_OF_SPELLING: ReadonlyMap<string, Flag> = new Map(
   FLAGS.flatMap((flag) => {
     const letters = [flag.alias ?? "", flag.name].filter((text) => text.length === 1);
     return [`--${flag.name}`, ...letters.map((letter) => `-${letter}`)].map(
@@ -22,11 +22,6 @@ const BY_SPELLING: ReadonlyMap<string, Flag> = new Map(
     );
   }),
 );
-
-/** The flag with this spelling, such as `--from` or `-f`. */
-export function flagOfSpelling(spelling: string): Flag | undefined {
-  return BY_SPELLING.get(spelling);
-}
 
 /**
  * Parses arguments as Go's pflag does: `--name value`, `--name=value`, `-n value`, `-n=value` and `-nvalue`.
@@ -100,7 +95,7 @@ interface GivenSpelling {
 function namedFlag(argument: string): GivenSpelling {
   const [, given = argument, value] = /^([^=]*)(?:=(.*))?$/s.exec(argument) ?? [];
   const spelling = `--${given.slice(2).replaceAll("_", "-")}`;
-  const flag = BY_SPELLING.get(spelling);
+  const flag = FLAG_OF_SPELLING.get(spelling);
   return { spelling: flag === undefined ? given : spelling, flag, value };
 }
 
@@ -111,9 +106,9 @@ function namedFlag(argument: string): GivenSpelling {
 function letterFlag(argument: string): GivenSpelling {
   const [spelling, joined] = [argument.slice(0, 2), argument.slice(2)];
   const whole = argument.replace(/=.*/s, "");
-  const flag = BY_SPELLING.get(spelling);
+  const flag = FLAG_OF_SPELLING.get(spelling);
   const mayHaveValue = flag?.type !== "boolean" || joined.startsWith("=");
-  const isName = whole.length > 2 && BY_SPELLING.has(`-${whole}`);
+  const isName = whole.length > 2 && FLAG_OF_SPELLING.has(`-${whole}`);
   if (flag === undefined || isName || (joined !== "" && !mayHaveValue))
     return { spelling: whole, flag: undefined, value: undefined };
   return { spelling, flag, value: joined === "" ? undefined : joined.replace(/^=/, "") };

@@ -2,7 +2,7 @@ import { addressNumber } from "../base/address-interval.ts";
 import type { AnonymousSet, AnyExpression, AnyStatement, Operator } from "../nft/ast/any-table.ts";
 import { addressInterval } from "../nft/canonical/address.ts";
 import { bitsOf, TCP_FLAGS } from "../nft/canonical/constant.ts";
-import { addEffect, type Branch, type Evaluated, UNKNOWN, type Value } from "./branch.ts";
+import { addEffect, type Branch, UNKNOWN, type Value } from "./branch.ts";
 import { expressionValue } from "./expression-value.ts";
 import { NO_ROUTE } from "./packet-fields.ts";
 import { elementValue, setOf } from "./set-lookup.ts";
@@ -88,14 +88,14 @@ function compares(value: Value | typeof UNKNOWN, op: Operator, right: AnyExpress
   return op === "<=" ? value <= right : value >= right;
 }
 
-function hasBit(value: number, bit: Evaluated): Truth {
-  return typeof bit === "number" ? (value & bit) !== 0 : UNKNOWN;
-}
-
 /** `tcp flags syn`: some of the bits. */
 function hasBits(branch: Branch, value: number, right: AnyExpression): Truth {
-  const bits = bitsOf(right).map((bit) => expressionValue(branch, bit));
-  return anyOf(bits.map((bit) => hasBit(value, typeof bit === "string" ? TCP_FLAGS[bit] : bit)));
+  const truths = bitsOf(right).map((name): Truth => {
+    const known = expressionValue(branch, name);
+    const bit = typeof known === "string" ? TCP_FLAGS[known] : known;
+    return typeof bit === "number" ? (value & bit) !== 0 : UNKNOWN;
+  });
+  return anyOf(truths);
 }
 
 /** Whether one of several matches; unknown if none does and one is unknown. */

@@ -1,3 +1,4 @@
+import { isRecord } from "../base/text.ts";
 import type {
   AnyElementStatement,
   AnyExpression,
@@ -49,7 +50,7 @@ export function runStatement(branch: Branch, statement: AnyStatement): Result {
   if ("dnat" in statement) return runDnat(branch, statement.dnat);
   if ("snat" in statement) return runSnat(branch, statement.snat);
   if ("masquerade" in statement) return runMasquerade(branch);
-  if ("reject" in statement) return runReject(branch, typeOfReject(statement.reject));
+  if ("reject" in statement) return runReject(branch, statement.reject);
   if ("counter" in statement || "flow" in statement || "noEffect" in statement) return "continue";
   if ("ct timeout" in statement) {
     addEffect(branch, { kind: "timeouts", object: statement["ct timeout"] });
@@ -59,13 +60,10 @@ export function runStatement(branch: Branch, statement: AnyStatement): Result {
   return "notUnderstood" in statement ? "not-understood" : runVerdict(branch, statement);
 }
 
-function typeOfReject(reject: unknown): unknown {
-  return typeof reject === "object" && reject !== null && "type" in reject ? reject.type : undefined;
-}
-
 /** Adds the implied comparison with a protocol or family, which nft (1.1.3) does not list. */
-function runReject(branch: Branch, type: unknown): Result {
+function runReject(branch: Branch, reject: unknown): Result {
   const { packet, family } = branch.evaluation;
+  const type = isRecord(reject) ? reject.type : undefined;
   if (type === "tcp reset" && packet.protocol !== "tcp") return "break";
   if ((type === "icmp" && family !== "ip") || (type === "icmpv6" && family !== "ip6")) return "break";
   addEffect(branch, { kind: "reject", reset: type === "tcp reset" });
@@ -90,6 +88,7 @@ function runMangle(branch: Branch, { key, value }: Mangle): Result {
   const assigned = expressionValue(branch, value);
   if (assigned === undefined) return "break";
   const number = typeof assigned === "number" ? assigned : undefined;
+  const isHash = typeof value === "object" && "jhash" in value;
   if (typeof key !== "object") return "not-understood";
   // Nothing that is evaluated reads this field.
   if ("payload" in key && "field" in key.payload && key.payload.field === "dscp") return "continue";
@@ -97,16 +96,12 @@ function runMangle(branch: Branch, { key, value }: Mangle): Result {
   else if ("meta" in key && (key.meta.key === "mark" || key.meta.key === "priority")) {
     branch[key.meta.key] = number;
     // A random number or a hash is a separate effect.
-    if (number !== undefined && !isDrawn(value) && branch.random === undefined) {
+    if (number !== undefined && !isHash && branch.random === undefined) {
       addEffect(branch, { kind: "assigned", register: key.meta.key, value: number });
     }
   } else return "not-understood";
   branch.changes++;
   return "continue";
-}
-
-function isDrawn(expression: AnyExpression): boolean {
-  return typeof expression === "object" && "jhash" in expression;
 }
 
 /** The limit of a statement that counts: connections, or packets in a burst. It matches only beyond that. */

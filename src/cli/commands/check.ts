@@ -13,7 +13,6 @@ import type { FilesResult } from "../../kube/files/object-gatherer.ts";
 import type { ServicePortKey } from "../../model/ids.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import { validateTransaction } from "../../nft/transaction-text.ts";
-import type { FeatureBudgetParts } from "../../ruleset/node-context.ts";
 import { quarantinedServices } from "../../sync/quarantine-changes.ts";
 import { outputFormat } from "../argument-values.ts";
 import { type Argv, isSet, listArgument } from "../command.ts";
@@ -70,15 +69,14 @@ function boundedByObject(diagnostics: readonly Diagnostic[]): Diagnostic[] {
   const byObject = groupBy(diagnostics, ({ file, document, object }) =>
     JSON.stringify([file, document, object]),
   );
-  return [...byObject.values()].flatMap((ofOne) =>
-    ofOne[0]?.object === undefined ? ofOne : bounded(ofOne, moreOf(ofOne[0])),
-  );
-}
-
-function moreOf({ file, document, object = "" }: Diagnostic) {
-  return (reason: string, severity: Diagnostic["severity"]): Diagnostic => {
-    return { code: "more-diagnostics", file, document, path: "", object, reason, severity };
-  };
+  return [...byObject.values()].flatMap((ofOne) => {
+    const [first] = ofOne;
+    if (first?.object === undefined) return ofOne;
+    const { file, document, object } = first;
+    return bounded(ofOne, (reason, severity) => {
+      return { code: "more-diagnostics", file, document, path: "", object, reason, severity };
+    });
+  });
 }
 
 /**
@@ -103,10 +101,6 @@ function strictDiagnostics(argv: Argv, { files }: DesiredFromFiles): Diagnostic[
     : errors;
 }
 
-function pathOf({ path, annotation = "" }: FeatureBudgetParts): string {
-  return path ?? joinPath("metadata.annotations", annotation);
-}
-
 /**
  * Returns a diagnostic for each Service that exceeds a limit, or is served without a feature, and each
  * reason.
@@ -123,10 +117,10 @@ function excesses({ files, excess, state }: DesiredFromFiles): Diagnostic[] {
     });
   return [
     ...found(excess, (reason) => fieldError("over-limit", "spec", `would be quarantined: ${reason}`)),
-    ...state.budgets.features.flatMap((feature) =>
-      found(state.budgets.without(feature.name), (reason) => {
-        const message = `would be served without ${feature.text}: ${reason}`;
-        return fieldWarning("without-feature", pathOf(feature), message);
+    ...state.budgets.features.flatMap(({ name, text, annotation = "", path }) =>
+      found(state.budgets.without(name), (reason) => {
+        const field = path ?? joinPath("metadata.annotations", annotation);
+        return fieldWarning("without-feature", field, `would be served without ${text}: ${reason}`);
       }),
     ),
   ];

@@ -1,6 +1,6 @@
 import { badArgument } from "../../base/errors.ts";
 import { alternatives, quoted } from "../../base/text.ts";
-import { type Comparison, compareObjects, compareWithKernel } from "../../inspect/diff/compare.ts";
+import { compareObjects, compareWithKernel } from "../../inspect/diff/compare.ts";
 import type { LoadRequest } from "../../inspect/load/load-request.ts";
 import { compareWithKubeProxy } from "../../inspect/outcomes/compare-kube-proxy.ts";
 import {
@@ -66,17 +66,13 @@ async function rules(argv: Argv, request: LoadRequest): Promise<CommandResult> {
   const { diff, origin } = comparison;
   const sides = {
     before: origin === undefined ? against.join(", ") : "kernel",
-    after: sideText(comparison, request.paths),
+    after: origin === undefined ? request.paths.join(", ") : `desired (${originText(origin)})`,
   };
   return {
     exitCode: hasNoDifference(diff) ? EXIT.ok : EXIT.found,
     output: format === "json" ? diffJson(diff, sides) : diffText(diff, sides),
     notices,
   };
-}
-
-function sideText({ origin }: Comparison, paths: readonly string[]): string {
-  return origin === undefined ? paths.join(", ") : `desired (${originText(origin)})`;
 }
 
 async function outcomes(argv: Argv, request: LoadRequest): Promise<CommandResult> {

@@ -122,8 +122,11 @@ function sourceFor(argv: Argv, to: string): GivenClient {
   return from;
 }
 
+const SOURCES: readonly Source[] = ["pod", "node", "outside"];
+
 function fromOf(argv: Argv): GivenClient {
-  const source = readSource(argv);
+  const text = textArgument(argv, "source");
+  const source = text === undefined ? undefined : oneOf("--source", SOURCES, text);
   return { fromAddress: addressArgument(argv, "from-ip"), source };
 }
 
@@ -155,13 +158,6 @@ export function readProtocol(text: string, others: readonly string[] = []): Prot
   const protocol = PROTOCOLS.find((one) => one === text.toLowerCase());
   if (protocol !== undefined) return protocol;
   throw badArgument(`the protocol must be ${alternatives([...PROTOCOLS, ...others])}, not ${quoted(text)}`);
-}
-
-const SOURCES: readonly Source[] = ["pod", "node", "outside"];
-
-function readSource(argv: Argv): Source | undefined {
-  const text = textArgument(argv, "source");
-  return text === undefined ? undefined : oneOf("--source", SOURCES, text);
 }
 
 /** The error for a query that cannot be interpreted. */

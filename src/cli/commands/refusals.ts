@@ -20,7 +20,6 @@ import {
   latestInput,
   watchRefusals,
 } from "../../inspect/refusals/watch-refusals.ts";
-import type { Nft } from "../../kernel/nft.ts";
 import {
   emptyNamespaceNotices,
   namespaceArgument,
@@ -57,16 +56,12 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const present = explainSeen(first, loaded.input, filter);
   const text = textOf(Object.keys(filter).length > 0);
   const latest = latestInput(loaded.input, request);
+  const explained = async (seen: SeenRefusals) => explainSeen(seen, await latest(), filter);
+  const interrupted = () => untilInterrupted().then(() => nft.stopReading());
   return {
     exitCode: EXIT.ok,
     output: isSet(argv, "watch")
-      ? watch(
-          first,
-          nft,
-          read,
-          async (seen) => explainSeen(seen, await latest(), filter),
-          format === "json" ? jsonLines : text,
-        )
+      ? printed(watchRefusals(first, read, explained, interrupted()), format === "json" ? jsonLines : text)
       : format === "json"
         ? jsonText({ refusals: present.destinations })
         : text(present),
@@ -89,16 +84,8 @@ function filterOf(argv: Argv): RefusalFilter {
 
 type Print = (explained: ExplainedRefusals) => string;
 
-/** Yields the existing refusals, then the new ones of each reading, until interrupted. */
-async function* watch(
-  first: SeenRefusals,
-  nft: Nft,
-  read: () => Promise<SeenRefusals>,
-  explained: (seen: SeenRefusals) => Promise<ExplainedRefusals>,
-  print: Print,
-): AsyncIterable<string> {
-  const interrupted = untilInterrupted().then(() => nft.stopReading());
-  for await (const fresh of watchRefusals(first, read, explained, interrupted)) yield print(fresh);
+async function* printed(refusals: AsyncIterable<ExplainedRefusals>, print: Print): AsyncIterable<string> {
+  for await (const fresh of refusals) yield print(fresh);
 }
 
 /** @param isFiltered whether only some refusals were requested */
@@ -134,9 +121,6 @@ function jsonLines({ destinations }: ExplainedRefusals): string {
 /** Maximum number of clients of a destination that are named. */
 const MOST_CLIENTS = 10;
 
-/** The age of a time in RFC 3339. */
-type AgeOf = (time: string) => string;
-
 /** The times of a client or a destination, as text. */
 type TimesOf = (times: Pick<RefusedClient, "firstAt" | "lastAt">) => string;
 
@@ -161,15 +145,13 @@ export function refusalsText(
 ): string {
   if (destinations.length === 0)
     return `${isFiltered ? "no matching refusal" : "nothing was refused"} within the last hour\n`;
-  const ageOf: AgeOf = (time) => `${ageText((now - Date.parse(time)) / 1000)} ago`;
-  const timesOf: TimesOf = (times) =>
-    `${isWatched ? `${firstText(times, ageOf)}, ` : ""}last ${ageOf(times.lastAt)}`;
+  const ageOf = (time: string) => `${ageText((now - Date.parse(time)) / 1000)} ago`;
+  const timesOf: TimesOf = ({ firstAt, lastAt }) => {
+    const first = firstAt === undefined ? "first unknown" : `first ${ageOf(firstAt)}`;
+    return `${isWatched ? `${first}, ` : ""}last ${ageOf(lastAt)}`;
+  };
   const blocks = destinations.map((one) => destinationLines(one, timesOf, columns).map(printable).join("\n"));
   return `${blocks.join("\n\n")}\n`;
-}
-
-function firstText({ firstAt }: Pick<RefusedClient, "firstAt">, ageOf: AgeOf): string {
-  return firstAt === undefined ? "first unknown" : `first ${ageOf(firstAt)}`;
 }
 
 function destinationLines(destination: RefusedDestination, timesOf: TimesOf, columns: number): string[] {

@@ -4,7 +4,7 @@ import { loadDesired } from "../../inspect/load/desired.ts";
 import { namespaceOf, type ServiceName } from "../../model/ids.ts";
 import { type Argv, type Command, FORMATS, shownFlags, textArgument } from "../command.ts";
 import { loadRequest, optionsBesideDaemon } from "../options.ts";
-import { flagOfSpelling, parseArguments } from "../parse-arguments.ts";
+import { FLAG_OF_SPELLING, parseArguments } from "../parse-arguments.ts";
 import { COMMANDS, commandOf, takesWord } from "./commands.ts";
 
 /** Maximum time to load names of Services, milliseconds: a shell must not hang. */
@@ -29,7 +29,7 @@ export async function completions(given: readonly string[]): Promise<string[]> {
 }
 
 async function candidates(before: readonly string[], current: string): Promise<readonly string[]> {
-  const valued = flagOfSpelling(before.at(-1) ?? "");
+  const valued = FLAG_OF_SPELLING.get(before.at(-1) ?? "");
   const isValue = valued !== undefined && valued.type !== "boolean";
   const { words, values } = parsed(isValue ? before.slice(0, -1) : before);
   const command = commandOf(words[0]);

@@ -15,9 +15,15 @@ export async function runProgram(args: readonly string[], context: ProgramContex
   // A closed pipe must not end the process. write() reports it.
   for (const stream of [context.stdout, context.stderr]) stream.on("error", () => {});
   try {
-    if (args[0] === COMPLETION_ARGUMENT) return await printCompletions(args.slice(1), context);
+    if (args[0] === COMPLETION_ARGUMENT) {
+      await write(context.stdout, await completionsText(args.slice(1)));
+      return EXIT.ok;
+    }
     const choice = chooseCommand(args);
-    if (choice.kind !== "run") return await printAbout(choice, context);
+    if (choice.kind !== "run") {
+      await write(context.stdout, await aboutText(choice, context.columns));
+      return EXIT.ok;
+    }
     const { run } = await choice.command.load();
     const isYaml = textArgument(choice.argv, "output") === "yaml";
     const argv = isYaml ? { ...choice.argv, output: ["json"] } : choice.argv;
@@ -33,29 +39,18 @@ export async function runProgram(args: readonly string[], context: ProgramContex
   }
 }
 
-/** Prints the completions of the last word, one per line. */
-async function printCompletions(words: readonly string[], { stdout }: ProgramContext): Promise<number> {
+/** The completions of the last word, one per line. */
+async function completionsText(words: readonly string[]): Promise<string> {
   const { completions } = await import("./completion.ts");
-  await write(stdout, (await completions(words)).map((value) => `${value}\n`).join(""));
-  return EXIT.ok;
+  return (await completions(words)).map((value) => `${value}\n`).join("");
 }
 
-/** Prints the help or the version. */
-async function printAbout(
-  choice: Exclude<Choice, { kind: "run" }>,
-  { stdout, columns }: ProgramContext,
-): Promise<number> {
-  if (choice.kind === "version") {
-    await write(stdout, `${__VERSION__}\n`);
-    return EXIT.ok;
-  }
+/** The help or the version. */
+async function aboutText(choice: Exclude<Choice, { kind: "run" }>, columns: number): Promise<string> {
+  if (choice.kind === "version") return `${__VERSION__}\n`;
   const { commandHelp, programHelp } = await import("./help.ts");
   const { command, showAll } = choice;
-  await write(
-    stdout,
-    command === undefined ? await programHelp(columns) : await commandHelp(command, showAll, columns),
-  );
-  return EXIT.ok;
+  return command === undefined ? await programHelp(columns) : await commandHelp(command, showAll, columns);
 }
 
 /** Writes a command's output. Stops if the reader of a pipe has closed it. */

@@ -37,11 +37,10 @@ export async function liveTables({
   daemon,
   options,
 }: Pick<LoadRequest, "daemon" | "options">): Promise<LiveTables> {
-  const found = daemon === undefined ? undefined : await askDaemon(daemon.socket, "kernel");
-  if (found?.differences === undefined)
+  const found = daemon && (await askDaemon(daemon.socket, "kernel"));
+  const ruleset = found?.differences && actualTables(rulesetOf(found.tables), found.differences);
+  if (found === undefined || ruleset === undefined)
     return { ruleset: await readKernelTables(options.nftPath), notices: [] };
-  const ruleset = actualTables(rulesetOf(found.tables), found.differences);
-  if (ruleset === undefined) return { ruleset: await readKernelTables(options.nftPath), notices: [] };
   const age = found.at - found.listedAt;
   const notice = `note: kernel tables as of ${durationText(age / 1000)} ago, plus later changes; the daemon is too busy to list them again`;
   return { ruleset, objects: objectsOf(found.objects), notices: age < REPORTED_AGE ? [] : [notice] };
