@@ -13,7 +13,7 @@ import type { Effect, Outcome, Summary } from "../../trace/outcome.ts";
 import { roundedSum } from "../connection-result.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { ExcludedEndpoint, ExplainedEndpoint } from "./explanation.ts";
-import type { Match } from "./match.ts";
+import type { Evidence } from "./verdict.ts";
 
 /** Reasons for which a usable endpoint gets no connections. */
 const UNCHOSEN = {
@@ -27,15 +27,11 @@ const UNCHOSEN = {
 /**
  * Lists all endpoints of a Service port: those that get connections, and the others with the reason.
  * Endpoints that only the rules have come last.
- * @param list whether endpoints of the whole cluster may be chosen, or of this node only
- * @param chosenBy why this client always gets the same endpoint of several
+ * @param summary of the outcomes, perhaps also by other software's tables
  */
 export function explainEndpoints(
-  match: Match | undefined,
-  list: "cluster" | "local",
-  chosenBy: ClientChoice | undefined,
+  { match, list, outcomes, input }: Omit<Evidence, "endpoints">,
   summary: Summary,
-  input: ExplainInput,
 ): ExplainedEndpoint[] {
   const chances = new Map<string, number>();
   for (const { address, port, translated, probability } of summary.destinations) {
@@ -45,7 +41,7 @@ export function explainEndpoints(
     chances.set(target, (chances.get(target) ?? 0) + probability);
   }
   const views = match?.view.endpoints ?? [];
-  const reason = unchosenReason(chances.size > 0, chosenBy, summary);
+  const reason = summary.notUnderstood > 0 ? "not-understood" : unchosenReason(chances.size > 0, outcomes);
   const unchosen = { reason, message: UNCHOSEN[reason] };
   const known = views.map((view) => explainEndpoint(view, list, chances, unchosen, input));
   const targets = new Set(views.map(({ endpoint }) => endpoint.target));
@@ -56,13 +52,10 @@ export function explainEndpoints(
 }
 
 /** The reason for a usable endpoint without connections. @param isServed whether another endpoint has some */
-function unchosenReason(
-  isServed: boolean,
-  chosenBy: ClientChoice | undefined,
-  { notUnderstood }: Summary,
-): keyof typeof UNCHOSEN {
-  if (notUnderstood > 0) return "not-understood";
-  return isServed ? (chosenBy ?? "not-in-kernel") : "not-reached";
+function unchosenReason(isServed: boolean, outcomes: readonly Outcome[]): keyof typeof UNCHOSEN {
+  if (!isServed) return "not-reached";
+  if (isKept(outcomes)) return "affinity";
+  return hasEffect(outcomes, ({ kind }) => kind === "hash") ? "hash" : "not-in-kernel";
 }
 
 function explainEndpoint(
@@ -154,16 +147,4 @@ export function isKept(outcomes: readonly Outcome[]): boolean {
   return (
     isFound(outcomes, ({ set }) => set === AFFINITY) && !isFound(outcomes, ({ set }) => set === AFFINITY_IDS)
   );
-}
-
-/** The reason why a client always gets the same endpoint of several. */
-export type ClientChoice = "affinity" | "hash";
-
-/**
- * The reason why a client always gets the same endpoint; undefined if the choice does not depend on the
- * client.
- */
-export function clientChoice(outcomes: readonly Outcome[]): ClientChoice | undefined {
-  if (isKept(outcomes)) return "affinity";
-  return hasEffect(outcomes, ({ kind }) => kind === "hash") ? "hash" : undefined;
 }

@@ -6,7 +6,7 @@ import { affinitySecondsOf, contextOf } from "../../ruleset/node-context.ts";
 import { evaluate } from "../../trace/evaluate.ts";
 import { type Outcome, summarize } from "../../trace/outcome.ts";
 import { differsFromDesired, liveDifferences } from "./differences.ts";
-import { clientChoice, explainEndpoints, isBalancedOver } from "./endpoints.ts";
+import { explainEndpoints, isBalancedOver } from "./endpoints.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, ExplainedFrontend, Explanation, Verdict } from "./explanation.ts";
 import { type Match, matchOf, nodePortAt } from "./match.ts";
@@ -44,7 +44,7 @@ function explainDirect(connection: Connection, input: ExplainInput, detail: Deta
   const everywhere = followed?.outcomes;
   const verdict =
     (followed && otherTablesVerdict(connection, followed)) ??
-    (live === undefined ? verdictOf(evidence, input) : liveVerdict(evidence, desired, table, input));
+    (live === undefined ? verdictOf(evidence) : liveVerdict(evidence, desired, table));
   const listName = (id: number) => endpointListText(id, state.families[familyOf(connection.to)]);
   return {
     connection,
@@ -52,25 +52,18 @@ function explainDirect(connection: Connection, input: ExplainInput, detail: Deta
     rules: live === undefined ? "desired" : "live",
     ...(match === undefined ? {} : { frontend: explainFrontend(match, list, input) }),
     steps: detail === "brief" ? [] : explainSteps(everywhere ?? outcomes, table, listName),
-    endpoints: endpointsThroughAll(evidence, everywhere, input),
-    notes:
-      detail === "brief"
-        ? servicePortNotes(connection, match, outcomes, input)
-        : explainNotes(connection, match, { own: outcomes, all: everywhere ?? outcomes }, input),
+    endpoints: endpointsThroughAll(evidence, everywhere),
+    notes: detail === "brief" ? servicePortNotes(evidence) : explainNotes(evidence, everywhere ?? outcomes),
     ...(live !== undefined && input.objectsKnown ? { differences: liveDifferences(connection, input) } : {}),
     verdict,
   };
 }
 
 /** The endpoints with their shares after other software's tables, if all of these rules are understood. */
-function endpointsThroughAll(
-  { match, list, outcomes, endpoints }: Evidence,
-  everywhere: readonly Outcome[] | undefined,
-  input: ExplainInput,
-): Evidence["endpoints"] {
+function endpointsThroughAll(evidence: Evidence, everywhere: readonly Outcome[] | undefined) {
   const summary = summarize(everywhere ?? []);
-  if (everywhere === undefined || summary.notUnderstood > 0) return endpoints;
-  return explainEndpoints(match, list, clientChoice(outcomes), summary, input);
+  if (everywhere === undefined || summary.notUnderstood > 0) return evidence.endpoints;
+  return explainEndpoints(evidence, summary);
 }
 
 function evidenceOf(
@@ -83,9 +76,8 @@ function evidenceOf(
   const packet = packetOf(connection, input);
   const outcomes = evaluate(tables, input.host, packet, input.live?.affinityEntries ?? []);
   const summary = summarize(outcomes);
-  const list = listOf(match, outcomes);
-  const endpoints = explainEndpoints(match, list, clientChoice(outcomes), summary, input);
-  return { connection, match, list, outcomes, summary, endpoints };
+  const known = { input, connection, match, list: listOf(match, outcomes), outcomes, summary };
+  return { ...known, endpoints: explainEndpoints(known, summary) };
 }
 
 /**
@@ -116,19 +108,14 @@ function explainFrontend(
 }
 
 /** If the kernel differs from the desired state, this is reported as the cause, before any other. */
-function liveVerdict(
-  evidence: Evidence,
-  desired: Table | undefined,
-  table: Table | undefined,
-  input: ExplainInput,
-): Verdict {
-  const { connection, match } = evidence;
-  const found = verdictOf(evidence, input);
+function liveVerdict(evidence: Evidence, desired: Table | undefined, table: Table | undefined): Verdict {
+  const { connection, match, input } = evidence;
+  const found = verdictOf(evidence);
   if (table === undefined)
     return notProgrammed(found, "the kernel has no table of nft-proxy, so nothing is translated");
   if (!input.objectsKnown || !differsFromDesired(table, desired, input)) return found;
   const wanted = evidenceOf(connection, match, desired, input);
-  const desiredVerdict = verdictOf(wanted, input);
+  const desiredVerdict = verdictOf(wanted);
   if (desiredVerdict.result === found.result && sameDestinations(evidence, wanted)) return found;
   const by = `desired: ${RESULTS[desiredVerdict.result]}, ${desiredVerdict.message}`;
   return notProgrammed(

@@ -16,54 +16,41 @@ import type { Connection, Note } from "./explanation.ts";
 import type { Match } from "./match.ts";
 import { isOtherTable, originalRuleText, placeText } from "./other-tables.ts";
 import type { RuleStep } from "./steps.ts";
+import type { Evidence } from "./verdict.ts";
 import { drawnText, portText } from "./words.ts";
-
-/** The outcomes by nft-proxy's own table, and by the tables of all software if these were followed. */
-interface NotedOutcomes {
-  readonly own: readonly Outcome[];
-  readonly all: readonly Outcome[];
-}
 
 /**
  * Describes the effects of a Service's annotations on connections to one of its ports, the features that it
  * lacks, and its endpoints whose connections end.
  */
-export function servicePortNotes(
-  connection: Connection,
-  match: Match | undefined,
-  own: readonly Outcome[],
-  input: ExplainInput,
-): Note[] {
+export function servicePortNotes(evidence: Evidence): Note[] {
+  const { match, input } = evidence;
   if (match === undefined) return [];
   return [
     ...reducedNotes(match, input),
-    ...featureNotes(match, own, input),
+    ...featureNotes(match, evidence),
     ...ignoredNotes(match),
-    ...shownNotes(connection, match, input),
+    ...shownNotes(evidence),
   ];
 }
 
 /**
  * Further facts about a connection: source address, affinity, source ranges, conflicts, hints. An echo
  * request has none.
+ * @param all the outcomes by the tables of all software, if these were followed
  */
-export function explainNotes(
-  connection: Connection,
-  match: Match | undefined,
-  { own, all }: NotedOutcomes,
-  input: ExplainInput,
-): Note[] {
+export function explainNotes(evidence: Evidence, all: readonly Outcome[]): Note[] {
+  const { connection, match, outcomes, input } = evidence;
   if (isEcho(connection.protocol)) return [];
   return [
-    ...sourceNotes(connection, all.some(({ kind }) => kind === "not-understood") ? own : all, input),
-    ...affinityNotes(match, own, input),
-    ...servicePortNotes(connection, match, own, input),
-    ...drawNotes(match, own),
+    ...sourceNotes(connection, all.some(({ kind }) => kind === "not-understood") ? outcomes : all, input),
+    ...affinityNotes(evidence),
+    ...servicePortNotes(evidence),
+    ...drawNotes(evidence),
     ...(match === undefined
-      ? []
+      ? shownNotes(evidence)
       : [...sourceRangeNotes(match), ...conflictNotes(match), ...hintsNotes(match, input)]),
-    ...(match === undefined ? shownNotes(connection, match, input) : []),
-    ...forwardedNotes(connection, own, input),
+    ...forwardedNotes(evidence),
   ];
 }
 
@@ -115,23 +102,15 @@ function masqueradeReason(rules: readonly RuleStep[], { nodeContext }: ExplainIn
 }
 
 /** What features note about connections that this node forwards to endpoints. */
-function forwardedNotes(
-  { to, protocol }: Connection,
-  outcomes: readonly Outcome[],
-  { nodeContext }: ExplainInput,
-): Note[] {
-  const context = contextOf(nodeContext, familyOf(to));
+function forwardedNotes({ connection: { to, protocol }, outcomes, input }: Evidence): Note[] {
+  const context = contextOf(input.nodeContext, familyOf(to));
   const isForwarded = outcomes.some((one) => one.kind === "delivered" && one.translated && !one.local);
   if (context === undefined || !isForwarded) return [];
   return FEATURES.flatMap((feature) => noted(feature, feature.words?.forwarded?.(context, protocol)));
 }
 
 /** Reads the timeout from the affinity map's update; it may be shorter than the Service's own. */
-function affinityNotes(
-  match: Match | undefined,
-  outcomes: readonly Outcome[],
-  { live }: ExplainInput,
-): Note[] {
+function affinityNotes({ match, outcomes, input: { live } }: Evidence): Note[] {
   // The updates of refused and dropped connections only record the refusal.
   const updates = outcomes.flatMap((outcome) => (outcome.kind === "delivered" ? outcome.updates : []));
   const [first] = updates;
@@ -168,11 +147,8 @@ function ignoredNotes({ port: { service } }: Match): Note[] {
 }
 
 /** What features note about a service port as it is served. */
-function featureNotes(
-  { port }: Match,
-  outcomes: readonly Outcome[],
-  { state, nodeContext }: ExplainInput,
-): Note[] {
+function featureNotes({ port }: Match, { outcomes, input }: Evidence): Note[] {
+  const { state, nodeContext } = input;
   const rules = state.families[port.family]?.servicePortRules(port.key);
   const context = contextOf(nodeContext, port.family);
   if (rules === undefined || context === undefined) return [];
@@ -235,7 +211,7 @@ function hintsNotes({ view, frontend }: Match, { nodeContext, cache }: ExplainIn
 }
 
 /** What features note about how an endpoint is drawn. */
-function drawNotes(match: Match | undefined, outcomes: readonly Outcome[]): Note[] {
+function drawNotes({ match, outcomes }: Evidence): Note[] {
   const steps = outcomes.flatMap((outcome) => outcome.steps);
   const [choice] = steps.flatMap((step) => (step.kind === "rule" ? choiceIn(step) : []));
   if (choice === undefined) return [];
@@ -261,7 +237,7 @@ function choiceIn({ chain, effects }: RuleStep): Choice[] {
 }
 
 /** What features note from the daemon's state, else from the kernel's table. */
-function shownNotes(connection: Connection, match: Match | undefined, input: ExplainInput): Note[] {
+function shownNotes({ connection, match, input }: Evidence): Note[] {
   const { daemon, live, objectsKnown } = input;
   const table = live?.ruleset[familyOf(connection.to)];
   const isUnknown = connection.protocol !== "tcp" || (match === undefined && objectsKnown);

@@ -22,8 +22,9 @@ import {
 import { type RuleStep, stepRuleText } from "./steps.ts";
 import { destinationText } from "./words.ts";
 
-/** The input of a verdict. */
+/** What is known about a connection: the input of its verdict and notes. */
 export interface Evidence {
+  readonly input: ExplainInput;
   readonly connection: Connection;
   readonly match: Match | undefined;
   /** Whether the connection may use endpoints of the whole cluster, or only those of this node. */
@@ -34,14 +35,14 @@ export interface Evidence {
 }
 
 /** The outcome of the connection, its cause, and the action to take. */
-export function verdictOf(evidence: Evidence, input: ExplainInput): Verdict {
+export function verdictOf(evidence: Evidence): Verdict {
   const result = resultOf(evidence.summary);
-  const reason = withConflict(reasonOf(result, evidence, input), evidence);
+  const reason = withConflict(reasonOf(result, evidence), evidence);
   return dependsOnClient(result, evidence) ? sourceRangesVerdict(reason, evidence) : { result, ...reason };
 }
 
-function reasonOf(result: Result, evidence: Evidence, input: ExplainInput): Reason {
-  const { connection, match, endpoints } = evidence;
+function reasonOf(result: Result, evidence: Evidence): Reason {
+  const { connection, match, endpoints, input } = evidence;
   if (result === "not-understood") return notUnderstoodReason(evidence);
   if (!input.objectsKnown && result !== "served" && result !== "varies")
     return unknownReason(result, evidence);
@@ -57,7 +58,7 @@ function reasonOf(result: Result, evidence: Evidence, input: ExplainInput): Reas
       return outsideReason(connection, input);
     case "refused":
     case "dropped":
-      return stoppedReason(result, evidence, input);
+      return stoppedReason(result, evidence);
   }
 }
 
@@ -72,8 +73,8 @@ function variesReason({ summary }: Evidence): Reason {
 }
 
 /** The cause of a refusal or drop, from the chain that decided it and the objects. */
-function stoppedReason(result: "refused" | "dropped", evidence: Evidence, input: ExplainInput): Reason {
-  const { connection, match, outcomes } = evidence;
+function stoppedReason(result: "refused" | "dropped", evidence: Evidence): Reason {
+  const { connection, match, outcomes, input } = evidence;
   const rule = decidingRule(outcomes);
   const cause = rule && causeOfChain(portEquivalent(rule.chain), result === "dropped");
   if (rule === undefined || cause === "unserved-port" || cause === "no-service")
