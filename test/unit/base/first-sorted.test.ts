@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { firstSorted } from "../../../src/base/first-sorted.ts";
+import { compareKeys, firstSorted } from "../../../src/base/first-sorted.ts";
 
 test("firstSorted returns the items that sorting puts first", () => {
   const most = fc.oneof(fc.nat(10), fc.constant(Number.POSITIVE_INFINITY));
@@ -10,4 +10,15 @@ test("firstSorted returns the items that sorting puts first", () => {
       expect(firstSorted(texts, count, (text) => text)).toEqual(expected);
     }),
   );
+});
+
+test("compareKeys sorts by the first key that differs, numbers as numbers", () => {
+  const sorted = [
+    ["a", 9, "z"],
+    ["a", 10, "a"],
+    ["a", 10, "b"],
+    ["b", 0, "a"],
+  ];
+  expect([...sorted].reverse().sort(compareKeys)).toEqual(sorted);
+  expect(compareKeys(["a", 1], ["a", 1])).toBe(0);
 });
