@@ -1,5 +1,5 @@
 import { type Clock, wallTime } from "../base/clock.ts";
-import { initialState, type SourceErrorKind, type SourceEventKind, type SourceState } from "./source.ts";
+import { INITIAL_STATE, type SourceErrorKind, type SourceEventKind, type SourceState } from "./source.ts";
 
 /** The times of a {@link SourceState}, on the monotonic clock. */
 type SourceTimes = Record<"lastEventAt" | "lastSyncAt" | "followedSince", number | undefined>;
@@ -9,7 +9,7 @@ const NO_FAILURE = { failure: "", failureKind: undefined };
 /** Counts the events and errors of one resource and records its times, for its {@link SourceState}. */
 export class SourceStatus {
   readonly #clock: Pick<Clock, "now" | "monotonic">;
-  #state = initialState();
+  #state = INITIAL_STATE;
   readonly #times: SourceTimes = { lastEventAt: undefined, lastSyncAt: undefined, followedSince: undefined };
 
   constructor(clock: Pick<Clock, "now" | "monotonic">) {

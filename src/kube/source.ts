@@ -34,35 +34,53 @@ export interface SourceHandlers {
   readonly servicecidrs: SourceHandler<ServiceCIDR>;
 }
 
+/** An object of any resource. */
+export type AnyObject = Service | EndpointSlice | Node | ServiceCIDR;
+
+/** Builds a value for each resource. */
+export function byResource<T>(make: (name: ResourceName) => T): Readonly<Record<ResourceName, T>> {
+  return {
+    services: make("services"),
+    endpointslices: make("endpointslices"),
+    nodes: make("nodes"),
+    servicecidrs: make("servicecidrs"),
+  };
+}
+
+const NO_EVENTS = { added: 0, modified: 0, deleted: 0, bookmark: 0 };
+
 /** The kinds of watch events that are counted. */
-export type SourceEventKind = "added" | "modified" | "deleted" | "bookmark";
+export type SourceEventKind = keyof typeof NO_EVENTS;
+
+const NO_ERRORS = {
+  /** There is no connection, or it broke. */
+  connection: 0,
+  /** Nothing was received within a deadline. */
+  timeout: 0,
+  /** HTTP 401. */
+  unauthorized: 0,
+  /** HTTP 403. */
+  forbidden: 0,
+  /** HTTP 410, or an ERROR event of that code: the known resourceVersion is too old. */
+  gone: 0,
+  /** HTTP 429. */
+  throttled: 0,
+  /** HTTP 5xx, other statuses, other ERROR events. */
+  server: 0,
+  /** The answer is malformed: broken JSON, a truncated line, an unreadable file. */
+  parse: 0,
+  /** A list lacks every known object, even those that each cluster has. */
+  implausible: 0,
+  /** The server closed a watch immediately, without an event. */
+  "short-watch": 0,
+  /** One object is invalid. */
+  "invalid-object": 0,
+  /** A {@link SourceHandler} threw. */
+  handler: 0,
+};
 
 /** The kinds of errors that are counted. */
-export type SourceErrorKind =
-  /** There is no connection, or it broke. */
-  | "connection"
-  /** Nothing was received within a deadline. */
-  | "timeout"
-  /** HTTP 401. */
-  | "unauthorized"
-  /** HTTP 403. */
-  | "forbidden"
-  /** HTTP 410, or an ERROR event of that code: the known resourceVersion is too old. */
-  | "gone"
-  /** HTTP 429. */
-  | "throttled"
-  /** HTTP 5xx, other statuses, other ERROR events. */
-  | "server"
-  /** The answer is malformed: broken JSON, a truncated line, an unreadable file. */
-  | "parse"
-  /** A list lacks every known object, even those that each cluster has. */
-  | "implausible"
-  /** The server closed a watch immediately, without an event. */
-  | "short-watch"
-  /** One object is invalid. */
-  | "invalid-object"
-  /** A {@link SourceHandler} threw. */
-  | "handler";
+export type SourceErrorKind = keyof typeof NO_ERRORS;
 
 /** The state of the source of one resource. Times are milliseconds since 1970, 0 for never. */
 export interface SourceState {
@@ -97,34 +115,19 @@ export interface ObjectSource {
   states(): Readonly<Record<ResourceName, SourceState>>;
 }
 
-/** Returns the state of a source that has not started. */
-export function initialState(): SourceState {
-  return {
-    synced: false,
-    absent: false,
-    objects: 0,
-    lastEventAt: 0,
-    lastSyncAt: 0,
-    followedSince: 0,
-    relists: 0,
-    events: { added: 0, modified: 0, deleted: 0, bookmark: 0 },
-    errors: {
-      connection: 0,
-      timeout: 0,
-      unauthorized: 0,
-      forbidden: 0,
-      gone: 0,
-      throttled: 0,
-      server: 0,
-      parse: 0,
-      implausible: 0,
-      "short-watch": 0,
-      "invalid-object": 0,
-      handler: 0,
-    },
-    failure: "",
-  };
-}
+/** The state of a source that has not started. */
+export const INITIAL_STATE: SourceState = {
+  synced: false,
+  absent: false,
+  objects: 0,
+  lastEventAt: 0,
+  lastSyncAt: 0,
+  followedSince: 0,
+  relists: 0,
+  events: NO_EVENTS,
+  errors: NO_ERRORS,
+  failure: "",
+};
 
 /**
  * Time without a watch after which a resource counts as not followed, milliseconds. A broken watch is opened

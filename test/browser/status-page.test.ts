@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { FeatureCard } from "../../src/features/seam/daemon-part.ts";
-import { initialState } from "../../src/kube/source.ts";
+import { INITIAL_STATE } from "../../src/kube/source.ts";
 import { servicePortsOf } from "../../src/model/service-port.ts";
 import {
   DRAINING,
@@ -69,9 +69,9 @@ function refusals(value: string, latest: string): FeatureCard {
 /** A daemon with something to say in every card. */
 function troubled() {
   const failing = {
-    ...initialState(),
+    ...INITIAL_STATE,
     failure: '<script>alert("source")</script>',
-    errors: { ...initialState().errors, server: 3 },
+    errors: { ...INITIAL_STATE.errors, server: 3 },
   };
   const fullSync = { at: NOW - 90_000, reason: "periodic", durationMs: 420, repaired: undefined } as const;
   return daemonStatus(SHOP, {

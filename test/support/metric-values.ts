@@ -3,7 +3,7 @@ import { Metrics } from "../../src/daemon/metrics/metrics.ts";
 import { SyncHistory } from "../../src/daemon/status/sync-history.ts";
 import { FEATURES } from "../../src/features/registry.ts";
 import type { FeatureHost } from "../../src/features/seam/daemon-part.ts";
-import { initialState } from "../../src/kube/source.ts";
+import { INITIAL_STATE } from "../../src/kube/source.ts";
 import { renderAll } from "./build.ts";
 import { ManualClock } from "./manual-clock.ts";
 import { memoryLogger } from "./memory-logger.ts";
@@ -33,7 +33,7 @@ export async function metricValue({ registry }: Metrics, name: string, labels = 
 
 /** Returns the parts of a daemon that metrics read at a scrape. All are empty except `parts`. */
 export function scrapedParts(parts: Partial<ScrapedParts> = {}): ScrapedParts {
-  const state = initialState();
+  const state = INITIAL_STATE;
   const none = { total: 0, unsynced: 0 };
   return {
     reconciler: { state: renderAll({}).state, quarantined: new Map(), excludedFamilies: new Map() },

@@ -1,6 +1,6 @@
 import { judgeHealth } from "../../src/daemon/health/health.ts";
 import type { DaemonStatus } from "../../src/daemon/status/daemon-status.ts";
-import { initialState } from "../../src/kube/source.ts";
+import { INITIAL_STATE } from "../../src/kube/source.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 import { cacheOf, type Objects, testNodeContext } from "./build.ts";
 
@@ -22,7 +22,7 @@ export function daemonStatus(objects: Objects, options: Partial<DaemonStatus> = 
   renderer.update(cache.takeDirty());
   const family = { lastSynced: NOW - 3000, pendingSince: undefined, problem: "" };
   const followed = {
-    ...initialState(),
+    ...INITIAL_STATE,
     synced: true,
     objects: cache.serviceCount,
     lastEventAt: NOW - 2000,

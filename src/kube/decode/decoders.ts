@@ -1,7 +1,4 @@
 import { AppError } from "../../base/errors.ts";
-import type { EndpointSlice } from "../../model/endpoint-slice.ts";
-import type { Node, ServiceCIDR } from "../../model/node.ts";
-import type { Service } from "../../model/service.ts";
 import { DECODE_DEFAULTS, type Decoded, type FieldDiagnostic } from "./decode.ts";
 import { decodeEndpointSlice } from "./endpoint-slice.ts";
 import { objectName } from "./metadata.ts";
@@ -12,12 +9,7 @@ import { decodeService } from "./service.ts";
  * Functions that turn an API object into the stored one, for each resource. They return undefined for an
  * object that nft-proxy does not manage, and throw for an invalid one.
  */
-export interface Decoders {
-  readonly services: (object: unknown) => Service | undefined;
-  readonly endpointslices: (object: unknown) => EndpointSlice | undefined;
-  readonly nodes: (object: unknown) => Node | undefined;
-  readonly servicecidrs: (object: unknown) => ServiceCIDR | undefined;
-}
+export type Decoders = Readonly<ReturnType<typeof apiDecoders>>;
 
 /**
  * Returns the decoders for objects from an API server. They throw AppError REFUSED_INPUT for an invalid
@@ -28,7 +20,7 @@ export interface Decoders {
 export function apiDecoders(
   onDiagnostics: (object: string, diagnostics: readonly FieldDiagnostic[]) => void,
   options = DECODE_DEFAULTS,
-): Decoders {
+) {
   const decoder =
     <T>(kind: string, decode: (object: unknown) => Decoded<T>) =>
     (object: unknown): T | undefined => {

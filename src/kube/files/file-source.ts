@@ -7,6 +7,8 @@ import type { DecodeOptions } from "../decode/decode.ts";
 import { ObjectProblemLog } from "../object-problem-log.ts";
 import { ObjectStore, type Staged } from "../object-store.ts";
 import {
+  type AnyObject,
+  byResource,
   type ObjectSource,
   RESOURCE_NAMES,
   type ResourceName,
@@ -38,8 +40,8 @@ const PERIOD = 1000;
 const RETRY_PERIOD = 30_000;
 
 /** The objects of one resource. */
-interface Held<T> {
-  readonly store: ObjectStore<T>;
+interface Held {
+  readonly store: ObjectStore<AnyObject>;
   readonly status: SourceStatus;
 }
 
@@ -49,7 +51,7 @@ interface Held<T> {
  */
 export class FileSource implements ObjectSource {
   readonly #options: FileSourceOptions;
-  readonly #held: { [Name in ResourceName]: Held<Parameters<SourceHandlers[Name]["onUpsert"]>[1]> };
+  readonly #held: Readonly<Record<ResourceName, Held>>;
   /** The files as they were last delivered. */
   #fingerprint: string | undefined;
   /**
@@ -76,23 +78,14 @@ export class FileSource implements ObjectSource {
       "cannot read the objects; the last known objects stay in use",
       "the files can be read again",
     );
-    const { clock, logger } = options;
+    const { handlers, clock, logger } = options;
     this.#problems = new ObjectProblemLog(clock, logger, "invalid object, or a part of it, is ignored");
-    const held = <T>(resource: ResourceName, handler: SourceHandler<T>): Held<T> => {
+    this.#held = byResource((resource) => {
       const status = new SourceStatus(clock);
-      const transform = (object: unknown) => object as T;
-      return {
-        status,
-        store: new ObjectStore({ resource, transform, handler, status, logger: options.logger }),
-      };
-    };
-    const { services, endpointslices, nodes, servicecidrs } = options.handlers;
-    this.#held = {
-      services: held("services", services),
-      endpointslices: held("endpointslices", endpointslices),
-      nodes: held("nodes", nodes),
-      servicecidrs: held("servicecidrs", servicecidrs),
-    };
+      const transform = (object: unknown) => object as AnyObject;
+      const handler: SourceHandler<AnyObject> = handlers[resource];
+      return { status, store: new ObjectStore({ resource, transform, handler, status, logger }) };
+    });
   }
 
   start(): void {
@@ -105,13 +98,7 @@ export class FileSource implements ObjectSource {
   }
 
   states(): Readonly<Record<ResourceName, SourceState>> {
-    const state = (name: ResourceName) => this.#held[name].status.snapshot(this.#held[name].store.size);
-    return {
-      services: state("services"),
-      endpointslices: state("endpointslices"),
-      nodes: state("nodes"),
-      servicecidrs: state("servicecidrs"),
-    };
+    return byResource((name) => this.#held[name].status.snapshot(this.#held[name].store.size));
   }
 
   async #check(): Promise<void> {
@@ -186,12 +173,12 @@ function problemKey({ object, file, path, reason }: Diagnostic): string {
 }
 
 /** Replaces the objects, which calls the handler for each difference. */
-function deliver<T extends { readonly uid: string }>(
-  { store, status }: Held<T>,
+function deliver<T extends AnyObject>(
+  { store, status }: Held,
   located: readonly FromFile<T>[],
   keyOf: (object: T) => string,
 ): void {
-  const staged: Staged<T> = new Map();
+  const staged: Staged<AnyObject> = new Map();
   for (const { value } of located) {
     store.stage(staged, value, { key: keyOf(value), uid: value.uid, version: JSON.stringify(value) });
   }

@@ -15,6 +15,7 @@ import { objectName } from "../decode/metadata.ts";
 import { decodeNode, decodeServiceCIDR } from "../decode/node.ts";
 import { decodeService } from "../decode/service.ts";
 import type { ObjectKind } from "../decode/shape.ts";
+import type { AnyObject } from "../source.ts";
 import { type Diagnostic, inputName, type Origin } from "./diagnostic.ts";
 import { type FoundObject, objectsIn } from "./found-objects.ts";
 import { PlaceholderAddresses } from "./placeholder-addresses.ts";
@@ -81,8 +82,6 @@ export interface GathererOptions {
   /** {@link DECODE_DEFAULTS} if absent. */
   readonly decoding?: DecodeOptions | undefined;
 }
-
-type AnyObject = Service | EndpointSlice | Node | ServiceCIDR;
 
 const DECODERS: Readonly<
   Record<ObjectKind, (object: unknown, options?: DecodeOptions) => Decoded<AnyObject>>

@@ -1,5 +1,5 @@
 import type { Decoders } from "../decode/decoders.ts";
-import type { ObjectSource, SourceHandlers } from "../source.ts";
+import { type AnyObject, byResource, type ObjectSource, type SourceHandlers } from "../source.ts";
 import { Availability } from "./availability.ts";
 import { FirstState } from "./list.ts";
 import { type FollowedServer, Reflector } from "./reflector.ts";
@@ -26,31 +26,11 @@ export function clusterSource(options: ClusterSourceOptions): ObjectSource {
     availability: new Availability(clock, random, nodes),
     firstState: new FirstState(),
   };
-  const services = new Reflector({
-    ...shared,
-    resource: resourceOf.services,
-    transform: decoders.services,
-    handler: handlers.services,
+  const reflectors = byResource((name) => {
+    const [resource, transform, handler] = [resourceOf[name], decoders[name], handlers[name]];
+    return new Reflector<AnyObject>({ ...shared, resource, transform, handler });
   });
-  const endpointslices = new Reflector({
-    ...shared,
-    resource: resourceOf.endpointslices,
-    transform: decoders.endpointslices,
-    handler: handlers.endpointslices,
-  });
-  const ofNode = new Reflector({
-    ...shared,
-    resource: resourceOf.nodes,
-    transform: decoders.nodes,
-    handler: handlers.nodes,
-  });
-  const servicecidrs = new Reflector({
-    ...shared,
-    resource: resourceOf.servicecidrs,
-    transform: decoders.servicecidrs,
-    handler: handlers.servicecidrs,
-  });
-  const all = [services, endpointslices, ofNode, servicecidrs];
+  const all = Object.values(reflectors);
   return {
     start: () => {
       for (const reflector of all) reflector.start();
@@ -58,11 +38,6 @@ export function clusterSource(options: ClusterSourceOptions): ObjectSource {
     stop: () => {
       for (const reflector of all) reflector.stop();
     },
-    states: () => ({
-      services: services.state(),
-      endpointslices: endpointslices.state(),
-      nodes: ofNode.state(),
-      servicecidrs: servicecidrs.state(),
-    }),
+    states: () => byResource((name) => reflectors[name].state()),
   };
 }

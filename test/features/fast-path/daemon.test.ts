@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { createDaemon } from "../../../src/daemon/daemon.ts";
 import type { Nft } from "../../../src/kernel/nft.ts";
-import { initialState, RESOURCE_NAMES, type SourceHandlers } from "../../../src/kube/source.ts";
+import { INITIAL_STATE, RESOURCE_NAMES, type SourceHandlers } from "../../../src/kube/source.ts";
 import type { SupportedOptions } from "../../../src/sync/supported-options.ts";
 import { node, service } from "../../support/build.ts";
 import { FakeHostFiles } from "../../support/fake-host-files.ts";
@@ -32,7 +32,7 @@ async function flowtableCommands(given: Partial<SupportedOptions>): Promise<obje
   const clock = new ManualClock(100_000);
   const files = new FakeHostFiles({ "/proc/net/dev": "\n\neth0: 1\n" });
   let handlers: SourceHandlers | undefined;
-  const state = initialState();
+  const state = INITIAL_STATE;
   const daemon = await createDaemon({
     options: { ...options, ...NO_SERVERS, ...given },
     nodeName: "node-1",

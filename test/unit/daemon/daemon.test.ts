@@ -3,7 +3,7 @@ import { resolveOptions } from "../../../src/config/resolve.ts";
 import { createDaemon, type Daemon } from "../../../src/daemon/daemon.ts";
 import { judgeHealth } from "../../../src/daemon/health/health.ts";
 import type { CostlyTable } from "../../../src/kernel/others-sets.ts";
-import { initialState, RESOURCE_NAMES, type SourceHandlers } from "../../../src/kube/source.ts";
+import { INITIAL_STATE, RESOURCE_NAMES, type SourceHandlers } from "../../../src/kube/source.ts";
 import { removalTransaction } from "../../../src/nft/transaction.ts";
 import { named, node, service } from "../../support/build.ts";
 import { FakeListener } from "../../support/fake-listener.ts";
@@ -69,7 +69,7 @@ async function start({
     logger,
     objects: idleOrigin((given) => {
       handlers = given;
-      const state = initialState();
+      const state = INITIAL_STATE;
       const states = { services: state, endpointslices: state, nodes: state, servicecidrs: state };
       return { start: () => (source.starts += 1), stop: () => {}, states: () => states };
     }),

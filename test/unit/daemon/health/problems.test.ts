@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { type ProblemFacts, problemsOf } from "../../../../src/daemon/health/problems.ts";
-import { initialState, type SourceState } from "../../../../src/kube/source.ts";
+import { INITIAL_STATE, type SourceState } from "../../../../src/kube/source.ts";
 import type { ServicePortKey } from "../../../../src/model/ids.ts";
 import { port, renderAll, service } from "../../../support/build.ts";
 
 const NOW = Date.UTC(2026, 10, 20, 12);
-const FOLLOWED: SourceState = { ...initialState(), synced: true, lastEventAt: NOW - 90_000 };
+const FOLLOWED: SourceState = { ...INITIAL_STATE, synced: true, lastEventAt: NOW - 90_000 };
 
 function facts(changed: Partial<ProblemFacts> = {}): ProblemFacts {
   return {

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { Metrics } from "../../../../src/daemon/metrics/metrics.ts";
-import { initialState } from "../../../../src/kube/source.ts";
+import { INITIAL_STATE } from "../../../../src/kube/source.ts";
 import { scrapedParts } from "../../../support/metric-values.ts";
 import { syncReport } from "../../../support/sync-report.ts";
 
@@ -92,10 +92,10 @@ describe("metrics", () => {
 test("reflector metrics show the state at each scrape", async () => {
   const metrics = new Metrics();
   const states = {
-    services: initialState(),
-    endpointslices: initialState(),
-    nodes: { ...initialState(), failure: "connection refused" },
-    servicecidrs: initialState(),
+    services: INITIAL_STATE,
+    endpointslices: INITIAL_STATE,
+    nodes: { ...INITIAL_STATE, failure: "connection refused" },
+    servicecidrs: INITIAL_STATE,
   };
   metrics.readFrom(scrapedParts({ source: { states: () => states } }));
   await metrics.registry.metrics();

@@ -2,12 +2,12 @@ import { expect, test } from "vitest";
 import { resolveOptions } from "../../../../src/config/resolve.ts";
 import { loadDesired, loadDesiredIfAvailable } from "../../../../src/inspect/load/desired.ts";
 import type { LoadRequest } from "../../../../src/inspect/load/load-request.ts";
-import { initialState, type SourceState } from "../../../../src/kube/source.ts";
+import { INITIAL_STATE, type SourceState } from "../../../../src/kube/source.ts";
 import type { RunningDaemon } from "../../../../src/socket/daemon-client.ts";
 import { testNodeContext } from "../../../support/build.ts";
 
-const LISTED: SourceState = { ...initialState(), synced: true };
-const AWAITED: SourceState = { ...initialState(), failure: "connect ECONNREFUSED 192.0.2.9:6443" };
+const LISTED: SourceState = { ...INITIAL_STATE, synced: true };
+const AWAITED: SourceState = { ...INITIAL_STATE, failure: "connect ECONNREFUSED 192.0.2.9:6443" };
 
 /** A request beside a daemon that has not listed Services since its start. Nothing answers at its socket. */
 function request(): LoadRequest {
