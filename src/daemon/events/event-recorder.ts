@@ -1,11 +1,12 @@
 import { createHash, randomUUID } from "node:crypto";
+import { text } from "node:stream/consumers";
 import { type Clock, type Timer, wallTime } from "../../base/clock.ts";
 import { messageOf } from "../../base/errors.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import { addToCount } from "../../base/group-by.ts";
 import type { Logger } from "../../base/logger.ts";
 import { NamespaceTokens } from "../../base/namespace-tokens.ts";
-import { type ApiClient, readBody } from "../../kube/client/client.ts";
+import type { ApiClient } from "../../kube/client/client.ts";
 import { boundedEvent, type EventNote, eventNamespace, eventObject, seriesPatch } from "./events.ts";
 
 /** Sends Events to the API server. */
@@ -38,11 +39,11 @@ export function apiEventSink(client: ApiClient): EventSink {
     async send(method, path, body) {
       const signal = AbortSignal.timeout(TIMEOUT);
       const answer = await client.request({ method, path, body, signal });
-      const text = await readBody(answer.body);
+      const said = await text(answer.body);
       const { status } = answer;
       if (status < 300 || (method === "POST" && status === CONFLICT)) return;
-      const reason = `${method} ${path}: ${status} ${text.slice(0, 200)}`;
-      throw status === 404 || (status === 403 && text.includes(ENDING))
+      const reason = `${method} ${path}: ${status} ${said.slice(0, 200)}`;
+      throw status === 404 || (status === 403 && said.includes(ENDING))
         ? new Gone(reason)
         : new Error(reason);
     },

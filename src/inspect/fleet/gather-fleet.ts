@@ -1,9 +1,10 @@
+import { text } from "node:stream/consumers";
 import type { V1DaemonSet, V1Node, V1Pod } from "@kubernetes/client-node";
 import type { Clock } from "../../base/clock.ts";
 import { AppError } from "../../base/errors.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { asApiFailure } from "../../kube/client/api-failure.ts";
-import { type ApiClient, readBody } from "../../kube/client/client.ts";
+import type { ApiClient } from "../../kube/client/client.ts";
 import { Deadline } from "../../kube/client/deadline.ts";
 import { listObjects } from "../../kube/reflector/list.ts";
 import type { SourceErrorKind } from "../../kube/source.ts";
@@ -107,8 +108,7 @@ async function listed<Item>(
   labelSelector: string,
 ): Promise<Item[]> {
   const found: Item[] = [];
-  const now = () => systemClock.now();
-  const settings = { client, deadline: () => new Deadline(systemClock), silence: LIST_SILENCE, now };
+  const settings = { client, deadline: () => new Deadline(systemClock, LIST_SILENCE) };
   try {
     await listObjects({ path, selectors: { labelSelector } }, settings, (object) =>
       found.push(object as Item),
@@ -144,7 +144,7 @@ export async function answerOf(
     const signal = AbortSignal.timeout(answerWithin);
     const whole = `/api/v1/namespaces/${namespace}/pods/${path}`;
     const { status, body } = await client.request({ method: "GET", path: whole, query, signal });
-    return { status, body: await readBody(firstBytes(body)) };
+    return { status, body: await text(firstBytes(body)) };
   } catch {
     return undefined;
   }

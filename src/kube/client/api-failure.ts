@@ -8,12 +8,11 @@ export interface ApiFailureDetails {
   readonly relist?: boolean;
   /** Milliseconds of the server's Retry-After, 0 for none. */
   readonly retryAfter?: number;
-  /** The resource is not served (HTTP 404). */
-  readonly absent?: boolean;
-  /** The server does not understand the request (HTTP 400). */
-  readonly rejected?: boolean;
-  /** The server does not have a state as new as the one that was asked for (HTTP 504). */
-  readonly tooNew?: boolean;
+  /**
+   * The HTTP status, 0 for none. Of those of kind `server`, 404: the resource is not served; 400: the server
+   * does not understand the request; 504: it has no state as new as the one that was asked for.
+   */
+  readonly status?: number;
   readonly cause?: unknown;
 }
 
@@ -22,18 +21,18 @@ export class ApiFailure extends Error {
   readonly kind: SourceErrorKind;
   readonly relist: boolean;
   readonly retryAfter: number;
-  readonly absent: boolean;
-  readonly rejected: boolean;
-  readonly tooNew: boolean;
+  readonly status: number;
 
-  constructor(kind: SourceErrorKind, message: string, details: ApiFailureDetails = {}) {
-    super(message, { cause: details.cause });
+  constructor(
+    kind: SourceErrorKind,
+    message: string,
+    { relist = false, retryAfter = 0, status = 0, cause }: ApiFailureDetails = {},
+  ) {
+    super(message, { cause });
     this.kind = kind;
-    this.relist = details.relist ?? false;
-    this.retryAfter = details.retryAfter ?? 0;
-    this.absent = details.absent ?? false;
-    this.rejected = details.rejected ?? false;
-    this.tooNew = details.tooNew ?? false;
+    this.relist = relist;
+    this.retryAfter = retryAfter;
+    this.status = status;
   }
 }
 
@@ -60,12 +59,10 @@ export function failureOfAnswer(
 ): ApiFailure {
   const message = `HTTP ${status}: ${statusMessage(text)}`;
   const retryAfter = parseRetryAfter(headers["retry-after"], now);
-  const kind = kindOfCode(status);
   // Every other 4xx rejects the request itself, and only its resourceVersion differs from one that was
   // accepted.
   const relist = status >= 400 && status < 500 && ![401, 403, 408, 429].includes(status);
-  const meanings = { absent: status === 404, rejected: status === 400, tooNew: status === 504 };
-  return new ApiFailure(kind, message, { relist, retryAfter, ...meanings });
+  return new ApiFailure(kindOf(status), message, { relist, retryAfter, status });
 }
 
 /** Returns the failure for an ERROR event of a watch. `object` is a metav1.Status. */
@@ -73,7 +70,7 @@ export function failureOfErrorEvent(object: unknown): ApiFailure {
   const status = asStatus(object);
   const seconds = Number(status.details?.retryAfterSeconds ?? 0);
   const expired = status.code === 410 || status.reason === "Expired" || status.reason === "Gone";
-  const kind = expired ? "gone" : kindOfCode(Number(status.code ?? 500));
+  const kind = expired ? "gone" : kindOf(Number(status.code ?? 500));
   return new ApiFailure(kind, `the watch reported: ${String(status.message ?? "an error")}`, {
     // An overloaded server rejects the watch, and not its resourceVersion: a list would add to the load.
     relist: kind !== "throttled",
@@ -92,19 +89,16 @@ export function parseRetryAfter(value: string | undefined, now: number): number 
   return Number.isFinite(milliseconds) && milliseconds > 0 ? milliseconds : 0;
 }
 
-function kindOfCode(code: number): SourceErrorKind {
-  switch (code) {
-    case 401:
-      return "unauthorized";
-    case 403:
-      return "forbidden";
-    case 410:
-      return "gone";
-    case 429:
-      return "throttled";
-    default:
-      return "server";
-  }
+const KINDS: Readonly<Partial<Record<number, SourceErrorKind>>> = {
+  401: "unauthorized",
+  403: "forbidden",
+  410: "gone",
+  429: "throttled",
+};
+
+/** @param status of HTTP */
+function kindOf(status: number): SourceErrorKind {
+  return KINDS[status] ?? "server";
 }
 
 interface Status {

@@ -148,7 +148,8 @@ export class HttpApiClient implements ApiClient {
   }
 
   #send(url: URL, request: ApiRequest, { proxy, agents, credentials }: Prepared): Promise<IncomingMessage> {
-    const body = request.body === undefined ? undefined : JSON.stringify(request.body);
+    const body = request.body && JSON.stringify(request.body);
+    const contentType = request.method === "PATCH" ? "application/merge-patch+json" : "application/json";
     const options = {
       ...credentials,
       method: request.method,
@@ -157,11 +158,9 @@ export class HttpApiClient implements ApiClient {
         accept: request.accept ?? "application/json",
         // API servers compress answers of more than 128 KiB. A watch must arrive line by line, so it must not
         // be compressed.
-        ...(request.query?.watch === undefined ? { "accept-encoding": "gzip" } : {}),
+        ...(request.query?.watch === undefined && { "accept-encoding": "gzip" }),
         "user-agent": this.#options.userAgent,
-        ...(body === undefined
-          ? {}
-          : { "content-type": contentType(request), "content-length": Buffer.byteLength(body) }),
+        ...(body && { "content-type": contentType, "content-length": Buffer.byteLength(body) }),
         ...credentials.headers,
       },
     };
@@ -230,27 +229,6 @@ function plainBody(answer: IncomingMessage): AsyncIterable<Uint8Array> {
   // An answer that breaks off is an error of `plain`, and a reader that stops early ends the answer.
   pipeline(answer, plain, () => {});
   return plain;
-}
-
-function contentType({ method }: ApiRequest): string {
-  return method === "PATCH" ? "application/merge-patch+json" : "application/json";
-}
-
-/**
- * Reads a body to its end, as UTF-8 text.
- * @param onChunk called after each chunk
- * @throws Error when the connection breaks before the end
- */
-export async function readBody(
-  body: AsyncIterable<Uint8Array>,
-  onChunk: () => void = () => {},
-): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of body) {
-    chunks.push(chunk);
-    onChunk();
-  }
-  return Buffer.concat(chunks).toString("utf8");
 }
 
 /** Rejects with the signal's reason when it aborts first: a credential plugin may take longer. */

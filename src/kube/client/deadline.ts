@@ -1,55 +1,74 @@
+import { text } from "node:stream/consumers";
 import type { Clock, Timer } from "../../base/clock.ts";
-import { ApiFailure } from "./api-failure.ts";
+import { ApiFailure, failureOfAnswer } from "./api-failure.ts";
+import type { ApiClient, ApiRequest } from "./client.ts";
 
-/**
- * Aborts a request that takes too long, or from which nothing is received. Its `signal` is passed to the
- * request.
- */
+/** A request that is aborted when it takes too long, or when nothing is received. */
 export class Deadline {
   readonly #controller = new AbortController();
   readonly #clock: Clock;
+  #silence: number;
   #total: Timer | undefined;
   #quiet: Timer | undefined;
 
-  constructor(clock: Clock) {
+  /** @param silence milliseconds without data after which the request counts as hung */
+  constructor(clock: Clock, silence: number) {
     this.#clock = clock;
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
+    this.#silence = silence;
   }
 
   /** Aborts the request `milliseconds` from now. */
   endsWithin(milliseconds: number): void {
-    this.#total?.cancel();
     this.#total = this.#after(milliseconds, `not finished after ${milliseconds} ms`);
   }
 
-  /**
-   * Aborts the request unless this is called again within `milliseconds`. Call it whenever data is received.
-   */
+  /** Sets another time without data. */
   receivesWithin(milliseconds: number): void {
-    this.#quiet?.cancel();
-    this.#quiet = this.#after(milliseconds, `nothing received for ${milliseconds} ms`);
+    this.#silence = milliseconds;
+    this.#received();
   }
 
   abort(reason: Error): void {
     this.#controller.abort(reason);
   }
 
-  /** Cancels the timers and aborts the rest of the request. */
-  close(): void {
-    this.#total?.cancel();
-    this.#quiet?.cancel();
-    this.#controller.abort(new ApiFailure("connection", "the request was closed"));
+  /**
+   * Sends the request, once, and calls `read` with the body of its answer.
+   * @throws ApiFailure for an answer other than 200, or a missed deadline; and anything that the connection
+   * or `read` throws
+   */
+  async get<T>(
+    client: Pick<ApiClient, "request">,
+    request: Pick<ApiRequest, "path" | "query">,
+    read: (body: AsyncIterable<Uint8Array>) => Promise<T>,
+  ): Promise<T> {
+    const { signal } = this.#controller;
+    this.#received();
+    try {
+      const answer = await client.request({ ...request, method: "GET", signal });
+      const body = this.#noted(answer.body);
+      if (answer.status === 200) return await read(body);
+      throw failureOfAnswer(answer.status, answer.headers, await text(body), this.#clock.now());
+    } catch (error) {
+      // A stream does not report the reason of an abort itself.
+      throw signal.aborted ? signal.reason : error;
+    } finally {
+      this.#total?.cancel();
+      this.#quiet?.cancel();
+      this.abort(new ApiFailure("connection", "the request was closed"));
+    }
   }
 
-  /**
-   * Returns the reason of the abort if there was one, or else `error`: a stream does not report that reason
-   * itself.
-   */
-  explain(error: unknown): unknown {
-    return this.signal.aborted ? this.signal.reason : error;
+  async *#noted(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    for await (const chunk of body) {
+      this.#received();
+      yield chunk;
+    }
+  }
+
+  #received(): void {
+    this.#quiet?.cancel();
+    this.#quiet = this.#after(this.#silence, `nothing received for ${this.#silence} ms`);
   }
 
   #after(milliseconds: number, message: string): Timer {

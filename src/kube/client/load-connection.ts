@@ -51,8 +51,8 @@ export interface ConnectionOptions {
 
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/** The cluster and user without a kubeconfig. */
-const NOBODY: User = { name: "" };
+/** The context and the cluster without a kubeconfig. */
+const NO_CONTEXT = { name: "", user: { name: "" }, tokenFile: "" };
 const UNNAMED = { name: "", skipTLSVerify: false };
 
 /**
@@ -66,13 +66,8 @@ export async function loadConnection(options: ConnectionOptions): Promise<Connec
   const mark = await markOf(kubeconfig);
   const context = await findContext(options);
   const { cluster } = context;
-  const server =
-    master === ""
-      ? parseServer(
-          cluster.server,
-          kubeconfig === "" ? "KUBERNETES_SERVICE_HOST" : `the server in ${kubeconfig}`,
-        )
-      : parseServer(master, "--master");
+  const origin = kubeconfig === "" ? "KUBERNETES_SERVICE_HOST" : `the server in ${kubeconfig}`;
+  const server = master === "" ? parseServer(cluster.server, origin) : parseServer(master, "--master");
   const proxy = cluster.proxyUrl ? parseProxy(cluster.proxyUrl) : undefined;
   if (cluster.proxyUrl && proxy === undefined)
     throw invalid(kubeconfig, "proxy-url is not the URL of an http, https or socks5 proxy");
@@ -101,7 +96,7 @@ async function findContext({
   context = "",
   master,
   env,
-  serviceAccount,
+  serviceAccount: directory = SERVICE_ACCOUNT,
 }: ConnectionOptions): Promise<KubeconfigContext> {
   if (kubeconfig !== "") return await contextOf(kubeconfig, context);
   if (context !== "") {
@@ -109,22 +104,15 @@ async function findContext({
       hint: "name the file with --kubeconfig or $KUBECONFIG",
     });
   }
-  if (master !== "")
-    return { name: "", cluster: { ...UNNAMED, server: master }, user: NOBODY, tokenFile: "" };
+  if (master !== "") return { ...NO_CONTEXT, cluster: { ...UNNAMED, server: master } };
   const { KUBERNETES_SERVICE_HOST: host = "", KUBERNETES_SERVICE_PORT: port = "443" } = env;
-  const directory = serviceAccount ?? SERVICE_ACCOUNT;
   if (host === "") {
     throw new AppError("BAD_CONFIG", "no API server is configured", {
       hint: "set --kubeconfig or --master, or run as a Pod; commands with --from can read objects from files instead",
     });
   }
-  const server = `https://${socketText(host, port)}`;
-  return {
-    name: "",
-    cluster: { ...UNNAMED, server, caFile: `${directory}/ca.crt` },
-    user: NOBODY,
-    tokenFile: `${directory}/token`,
-  };
+  const cluster = { ...UNNAMED, server: `https://${socketText(host, port)}`, caFile: `${directory}/ca.crt` };
+  return { ...NO_CONTEXT, cluster, tokenFile: `${directory}/token` };
 }
 
 async function contextOf(path: string, name: string): Promise<KubeconfigContext> {
@@ -174,7 +162,7 @@ function credentialsOf(
   const ca = contentOf(cluster.caFile, cluster.caData);
   const cert = contentOf(user.certFile, user.certData);
   const key = contentOf(user.keyFile, user.keyData);
-  const token = tokenFile === "" ? undefined : new RotatingFile(tokenFile);
+  const token = tokenFile === "" ? undefined : rotatingFile(tokenFile);
   const config = new KubeConfig();
   // Plugins such as GKE's refuse to run without it, and client-node 1.4.0 does not set it.
   const info = { apiVersion: exec?.apiVersion, kind: "ExecCredential", spec: { interactive: false } };
@@ -187,30 +175,24 @@ function credentialsOf(
     // Files are read here, because client-node prefers a file to inline data, and fails while a file is
     // replaced.
     config.loadFromClusterAndUser(
-      { ...cluster, skipTLSVerify, ...NO_PROXY_OR_FILE, caData: await ca() } as Cluster,
+      { ...cluster, skipTLSVerify, proxyUrl: "", caFile: "", caData: await ca() } as Cluster,
       {
         ...user,
-        ...NO_FILES,
+        certFile: "",
         certData: await cert(),
+        keyFile: "",
         keyData: await key(),
-        token: ((await token?.read()) ?? user.token)?.trim(),
+        token: ((await token?.()) ?? user.token)?.trim(),
         password: user.password ?? "",
       } as User,
     );
-    const { agent: _, ...credentials } = await applied(config, exec?.command);
+    const options: RequestOptions = {};
+    await config.applyToHTTPSOptions(options).catch((cause) => {
+      throw new Error(`the credential plugin ${exec?.command} failed: ${pluginReason(cause)}`, { cause });
+    });
+    const { agent: _, ...credentials } = options;
     return credentials;
   };
-}
-
-const NO_FILES = { certFile: "", keyFile: "" };
-const NO_PROXY_OR_FILE = { caFile: "", proxyUrl: "" };
-
-async function applied(config: KubeConfig, plugin: string | undefined): Promise<RequestOptions> {
-  const options: RequestOptions = {};
-  await config.applyToHTTPSOptions(options).catch((cause) => {
-    throw new Error(`the credential plugin ${plugin} failed: ${pluginReason(cause)}`, { cause });
-  });
-  return options;
 }
 
 /**
@@ -225,36 +207,26 @@ function pluginReason(error: unknown): string {
 /** Reads a value as base64, from the field that holds it, or else from the file that another field names. */
 function contentOf(file: string | undefined, data: string | undefined): () => Promise<string | undefined> {
   if (data || !file) return async () => data;
-  const rotating = new RotatingFile(file);
-  return async () => Buffer.from(await rotating.read()).toString("base64");
+  const read = rotatingFile(file);
+  return async () => Buffer.from(await read()).toString("base64");
 }
 
 /**
- * A file that is replaced from time to time (a projected token, a CA bundle). While it is unreadable, or
- * empty because it is being written, its last content is used.
+ * Returns the reader of a file that is replaced from time to time (a projected token, a CA bundle). While it
+ * is unreadable, or empty because it is being written, its last content is used. The reader throws AppError
+ * UNREADABLE_INPUT if it could never be read.
  */
-class RotatingFile {
-  readonly #path: string;
-  #last = "";
-
-  constructor(path: string) {
-    this.#path = path;
-  }
-
-  /**
-   * Reads the file.
-   * @throws AppError UNREADABLE_INPUT if it could never be read
-   */
-  async read(): Promise<string> {
+function rotatingFile(path: string): () => Promise<string> {
+  let last = "";
+  return async () => {
     try {
-      const content = await readFile(this.#path, "utf8");
-      this.#last = content === "" ? this.#last : content;
+      last = (await readFile(path, "utf8")) || last;
     } catch (cause) {
-      if (this.#last === "") throw unreadable(this.#path, systemReason(cause), cause);
+      if (last === "") throw unreadable(path, systemReason(cause), cause);
     }
-    if (this.#last === "") throw unreadable(this.#path, "it is empty");
-    return this.#last;
-  }
+    if (last === "") throw unreadable(path, "it is empty");
+    return last;
+  };
 }
 
 function unreadable(path: string, reason: string, cause?: unknown): AppError {

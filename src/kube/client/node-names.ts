@@ -1,4 +1,5 @@
-import { type ApiClient, readBody } from "./client.ts";
+import { text } from "node:stream/consumers";
+import type { ApiClient } from "./client.ts";
 
 /**
  * Maximum number of names that are read: enough to find a similar one, and little work for the API server.
@@ -27,9 +28,9 @@ export async function nodeNames(client: ApiClient): Promise<string[]> {
       accept: METADATA_ONLY,
       signal: AbortSignal.timeout(WITHIN),
     });
-    const text = await readBody(body);
+    const answer = await text(body);
     if (status !== 200) return [];
-    const list = JSON.parse(text) as { items?: { metadata?: { name?: string } }[] };
+    const list = JSON.parse(answer) as { items?: { metadata?: { name?: string } }[] };
     return (list.items ?? []).flatMap(({ metadata }) => metadata?.name ?? []);
   } catch {
     return [];

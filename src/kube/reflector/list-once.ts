@@ -87,18 +87,14 @@ async function list<T>(
     }
   };
   try {
-    await listObjects(resource, listSettings(client, clock, SILENCE), take);
+    await listObjects(resource, { client, deadline: () => new Deadline(clock, SILENCE) }, take);
   } catch (error) {
     const failure = asApiFailure(error);
-    const other = failure.rejected ? withoutFieldSelector(resource) : undefined;
+    const other = failure.status === 400 ? withoutFieldSelector(resource) : undefined;
     if (other !== undefined) return await list(options, other, kind, decode);
-    if (!(failure.absent && resource.optional)) throw unavailable(resource, options.server, failure);
+    if (!(failure.status === 404 && resource.optional)) throw unavailable(resource, options.server, failure);
   }
   return found;
-}
-
-function listSettings(client: ApiClient, clock: Clock, silence: number) {
-  return { client, deadline: () => new Deadline(clock), silence, now: () => clock.now() };
 }
 
 function unavailable({ name }: Resource, server: string, failure: ApiFailure): AppError {
@@ -123,8 +119,8 @@ export async function listUnservedServices(client: ApiClient, clock: Clock): Pro
     loadBalancers.push(...found.loadBalancers);
   };
   try {
-    const settings = listSettings(client, clock, UNSERVED_SILENCE);
-    await listObjects({ ...resources("").services, selectors: {} }, settings, take);
+    const deadline = () => new Deadline(clock, UNSERVED_SILENCE);
+    await listObjects({ ...resources("").services, selectors: {} }, { client, deadline }, take);
     return { ignored, loadBalancers };
   } catch (error) {
     return { ignored: [], loadBalancers: [], problem: messageOf(error) };

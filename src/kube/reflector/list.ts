@@ -1,6 +1,7 @@
+import { json } from "node:stream/consumers";
 import { StringDecoder } from "node:string_decoder";
-import { ApiFailure, asApiFailure, failureOfAnswer } from "../client/api-failure.ts";
-import { type ApiClient, type ApiResponse, readBody } from "../client/client.ts";
+import { ApiFailure, asApiFailure } from "../client/api-failure.ts";
+import type { ApiClient, ApiRequest } from "../client/client.ts";
 import type { Deadline } from "../client/deadline.ts";
 import { ListDecoder } from "../decode/list-decoder.ts";
 import { metadataOf } from "../decode/metadata.ts";
@@ -11,10 +12,6 @@ export interface ListOptions {
   readonly client: Pick<ApiClient, "request">;
   /** Returns a new one for each request. */
   readonly deadline: () => Deadline;
-  /** Milliseconds without data after which a request counts as hung. */
-  readonly silence: number;
-  /** Returns milliseconds since 1970. */
-  readonly now: () => number;
   /** Fields of the query that select the state; the newest one if absent. */
   readonly state?: Readonly<Record<string, string>>;
 }
@@ -33,21 +30,18 @@ const LONGEST_LIST = 300_000;
  * the connection or `take` throws. The objects taken before are then not a complete list.
  */
 export async function listObjects(
-  resource: Pick<Resource, "path" | "selectors"> & Partial<Pick<Resource, "listKind">>,
+  { path, selectors, listKind }: Pick<Resource, "path" | "selectors"> & Partial<Pick<Resource, "listKind">>,
   options: ListOptions,
   take: (object: unknown) => void,
 ): Promise<string> {
-  const query = { ...resource.selectors, ...options.state };
-  return await answerOf(resource.path, query, options, async (answer, onData) => {
+  return await get(options, { path, query: { ...selectors, ...options.state } }, async (body) => {
     const decoder = new ListDecoder(take);
     const utf8 = new StringDecoder("utf8");
-    for await (const chunk of answer.body) {
-      onData();
+    for await (const chunk of body)
       decoder.push(utf8.write(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)));
-    }
     const list = decoder.end();
-    if (resource.listKind !== undefined && list.kind !== resource.listKind)
-      throw new ApiFailure("parse", `the answer is not a ${resource.listKind}`);
+    if (listKind !== undefined && list.kind !== listKind)
+      throw new ApiFailure("parse", `the answer is not a ${listKind}`);
     const { resourceVersion } = metadataOf(list);
     if (typeof resourceVersion === "string" && resourceVersion !== "") return resourceVersion;
     throw new ApiFailure("parse", "the list is not a Kubernetes list");
@@ -75,9 +69,9 @@ export class FirstState {
 
 async function firstState(options: ListOptions): Promise<Readonly<Record<string, string>>> {
   try {
-    const version = await answerOf("/version", {}, options, async ({ body }, onData) =>
-      JSON.parse(await readBody(body, onData)),
-    );
+    const version = (await get(options, { path: "/version" }, json)) as Readonly<
+      Record<string, unknown>
+    > | null;
     const [major, minor] = [version?.major, version?.minor].map((part) => Number.parseInt(String(part), 10));
     return major === 1 && minor !== undefined && minor < 31 ? { resourceVersion: "0" } : {};
   } catch (error) {
@@ -87,23 +81,12 @@ async function firstState(options: ListOptions): Promise<Readonly<Record<string,
   }
 }
 
-async function answerOf<T>(
-  path: string,
-  query: Readonly<Record<string, string>>,
-  { client, deadline: begin, silence, now }: ListOptions,
-  read: (answer: ApiResponse, onData: () => void) => Promise<T>,
+async function get<T>(
+  { client, deadline: begin }: ListOptions,
+  request: Pick<ApiRequest, "path" | "query">,
+  read: (body: AsyncIterable<Uint8Array>) => Promise<T>,
 ): Promise<T> {
   const deadline = begin();
-  const onData = () => deadline.receivesWithin(silence);
   deadline.endsWithin(LONGEST_LIST);
-  onData();
-  try {
-    const answer = await client.request({ method: "GET", path, query, signal: deadline.signal });
-    if (answer.status === 200) return await read(answer, onData);
-    throw failureOfAnswer(answer.status, answer.headers, await readBody(answer.body, onData), now());
-  } catch (error) {
-    throw deadline.explain(error);
-  } finally {
-    deadline.close();
-  }
+  return await deadline.get(client, request, read);
 }

@@ -11,7 +11,13 @@ import type { Availability } from "./availability.ts";
 import { type FirstState, type ListOptions, listObjects } from "./list.ts";
 import { type Resource, withoutFieldSelector } from "./resources.ts";
 import { NO_WAIT, RetryPacing, type Wait } from "./retry-pacing.ts";
-import { ANSWER_SILENCE, type WatchEvent, watchEvents } from "./watch.ts";
+import { type WatchEvent, watchEvents } from "./watch.ts";
+
+/**
+ * Time without data after which a list, or an unanswered watch, counts as hung. API servers time out after 60
+ * s. Milliseconds.
+ */
+const ANSWER_SILENCE = 60_000;
 
 /**
  * Shortest and longest `timeoutSeconds` of a watch. It is drawn, so that watches do not end in step. Seconds.
@@ -137,14 +143,8 @@ export class Reflector<T> {
   }
 
   async #list(): Promise<void> {
-    const { clock, logger } = this.#options;
     const staged: Staged<T> = new Map();
-    const options: ListOptions = {
-      client: this.#client,
-      deadline: () => this.#newDeadline(),
-      silence: ANSWER_SILENCE,
-      now: () => clock.now(),
-    };
+    const options: ListOptions = { client: this.#client, deadline: () => this.#newDeadline() };
     // With NotOlderThan, the server answers from its cache.
     const state =
       this.#version === ""
@@ -158,7 +158,7 @@ export class Reflector<T> {
     this.#isListDue = false;
     this.#isFirstWatchSinceList = true;
     this.#status.listed();
-    logger.debug({ resource: this.#resource.name, objects: staged.size }, "listed");
+    this.#options.logger.debug({ resource: this.#resource.name, objects: staged.size }, "listed");
     this.#store.replace(staged);
   }
 
@@ -201,7 +201,6 @@ export class Reflector<T> {
           client: this.#client,
           deadline: this.#newDeadline(),
           seconds,
-          now: () => clock.now(),
           onOpen: () => {
             openedAt = clock.monotonic();
             this.#status.followed();
@@ -243,10 +242,11 @@ export class Reflector<T> {
     if (failure.kind === "timeout") client.closeIdle();
     // A server that was restored from a backup may never reach our version: list without one.
     const listFailed = this.#isListDue;
-    if (listFailed && (failure.relist || failure.tooNew)) this.#version = "";
+    const isTooNew = failure.status === 504;
+    if (listFailed && (failure.relist || isTooNew)) this.#version = "";
     if (failure.relist) this.#isListDue = true;
     // Only before the first list: a server that has listed with the selector rejects something else.
-    const mayRejectSelector = failure.rejected && !this.#status.synced;
+    const mayRejectSelector = failure.status === 400 && !this.#status.synced;
     const unselected = mayRejectSelector ? withoutFieldSelector(this.#resource) : undefined;
     if (unselected !== undefined) {
       this.#resource = unselected;
@@ -256,7 +256,7 @@ export class Reflector<T> {
       );
       return NO_WAIT;
     }
-    if (failure.absent && resource.optional) {
+    if (failure.status === 404 && resource.optional) {
       this.#acceptAbsence(failure);
       return this.#pauseOf(ABSENT_RECHECK);
     }
@@ -310,7 +310,7 @@ export class Reflector<T> {
 
   /** Returns the deadline of a new request, which {@link stop} aborts. */
   #newDeadline(): Deadline {
-    const deadline = new Deadline(this.#options.clock);
+    const deadline = new Deadline(this.#options.clock, ANSWER_SILENCE);
     this.#request = deadline;
     if (this.#stopped) deadline.abort(new ApiFailure("connection", "stopped"));
     return deadline;

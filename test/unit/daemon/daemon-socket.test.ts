@@ -7,8 +7,8 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { createDaemon, type Daemon } from "../../../src/daemon/daemon.ts";
 import { jsonPieces } from "../../../src/daemon/daemon-socket.ts";
-import { initialState, RESOURCE_NAMES, type SourceHandlers } from "../../../src/kube/source.ts";
-import { DAEMON_PATHS, type DaemonAnswers } from "../../../src/socket/daemon-protocol.ts";
+import { INITIAL_STATE, RESOURCE_NAMES, type SourceHandlers } from "../../../src/kube/source.ts";
+import { type DaemonAnswers, daemonPath } from "../../../src/socket/daemon-protocol.ts";
 import { service, slice } from "../../support/build.ts";
 import { FakeNft } from "../../support/fake-nft.ts";
 import { idleHost } from "../../support/idle-host.ts";
@@ -57,7 +57,7 @@ async function start(path: string) {
     logger,
     objects: idleOrigin((given) => {
       handlers = given;
-      const state = initialState();
+      const state = INITIAL_STATE;
       const states = { services: state, endpointslices: state, nodes: state, servicecidrs: state };
       return { start: () => {}, stop: () => {}, states: () => states };
     }, UNSERVED),
@@ -81,7 +81,7 @@ async function start(path: string) {
 
 function ask<Name extends keyof DaemonAnswers>(socketPath: string, name: Name): Promise<DaemonAnswers[Name]> {
   return new Promise((resolve, reject) => {
-    const asked = request({ socketPath, path: DAEMON_PATHS[name], agent: false }, (answer) => {
+    const asked = request({ socketPath, path: daemonPath(name), agent: false }, (answer) => {
       let text = "";
       answer.setEncoding("utf8").on("data", (part) => (text += part));
       answer.on("end", () =>

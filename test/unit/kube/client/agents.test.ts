@@ -2,9 +2,10 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { asApiFailure } from "../../../../src/kube/client/api-failure.ts";
-import { HttpApiClient, readBody } from "../../../../src/kube/client/client.ts";
+import { HttpApiClient } from "../../../../src/kube/client/client.ts";
 import { loadConnection } from "../../../../src/kube/client/load-connection.ts";
 import { type Authority, makeAuthority } from "../../../support/stub-api/certificates.ts";
 import { StubApi } from "../../../support/stub-api/stub-api.ts";
@@ -52,7 +53,7 @@ async function ask(
   });
   const signal = new AbortController().signal;
   const answer = await client.request({ method: "GET", path: "/api/v1/services", signal });
-  await readBody(answer.body);
+  await text(answer.body);
   return answer.status;
 }
 
@@ -106,7 +107,7 @@ describe("a kubeconfig's proxy-url", () => {
     proxy = await startHttpProxy(api.port);
     await ask({ master: "http://api.example", env: { HTTP_PROXY: `http://127.0.0.1:${proxy.port}` } });
     const again = { method: "GET", path: "/api/v1/services", signal: new AbortController().signal } as const;
-    await readBody((await (client as HttpApiClient).request(again)).body);
+    await text((await (client as HttpApiClient).request(again)).body);
     expect(proxy.asked).toHaveLength(1);
   });
 

@@ -5,10 +5,11 @@ import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, connect as connectTo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type ApiFailure, asApiFailure } from "../../../../src/kube/client/api-failure.ts";
-import { type ApiRequestOutcome, HttpApiClient, readBody } from "../../../../src/kube/client/client.ts";
+import { type ApiRequestOutcome, HttpApiClient } from "../../../../src/kube/client/client.ts";
 import { type ConnectionOptions, loadConnection } from "../../../../src/kube/client/load-connection.ts";
 import { type Authority, hasOpenssl, makeAuthority } from "../../../support/stub-api/certificates.ts";
 import { StubApi, type StubApiOptions } from "../../../support/stub-api/stub-api.ts";
@@ -50,7 +51,7 @@ async function failureOf(master: string): Promise<ApiFailure> {
 /** The status of a small request. */
 async function ask(path = "/api/v1/services"): Promise<number> {
   const answer = await client.request({ method: "GET", path, signal: new AbortController().signal });
-  await readBody(answer.body);
+  await text(answer.body);
   return answer.status;
 }
 
@@ -107,7 +108,7 @@ describe("the API client over http", () => {
     expect([await ask(), await ask(), api.connections]).toEqual([200, 200, 3]);
     const [first] = api.cluster.watches("services");
     first?.end();
-    await readBody(open.body);
+    await text(open.body);
   });
 
   test("replaces an old connection", async () => {
@@ -128,7 +129,7 @@ describe("the API client over http", () => {
     const patch = { series: { count: 2 } };
     const patched = await client.request({ method: "PATCH", path: `${path}/e1`, body: patch, signal });
     expect([created.status, patched.status]).toEqual([201, 200]);
-    for (const { body } of [created, patched]) await readBody(body);
+    for (const { body } of [created, patched]) await text(body);
     expect(api.events).toEqual([{ ...event, ...patch }]);
     expect(api.requests.map(({ headers }) => headers["content-type"])).toEqual([
       "application/json",
@@ -165,7 +166,7 @@ describe("the API client over http", () => {
     const { signal } = new AbortController();
     const list = await client.request({ method: "GET", path: "/api/v1/services", signal });
     expect(list.headers["content-encoding"]).toBe("gzip");
-    expect(JSON.parse(await readBody(list.body))).toMatchObject({ kind: "ServiceList", items: [] });
+    expect(JSON.parse(await text(list.body))).toMatchObject({ kind: "ServiceList", items: [] });
     const query = { watch: "true", resourceVersion: "1" };
     const controller = new AbortController();
     const watch = client.request({
@@ -202,9 +203,9 @@ describe("the API client over http", () => {
     await start({}, () => ({ master: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }));
     const controller = new AbortController();
     const answer = await client.request({ method: "GET", path: "/", signal: controller.signal });
-    const text = readBody(answer.body);
+    const read = text(answer.body);
     controller.abort(new Error("enough"));
-    await expect(text).rejects.toThrow("aborted");
+    await expect(read).rejects.toThrow("aborted");
     server.close();
   });
 

@@ -1,6 +1,7 @@
 import { EventEmitter } from "node:events";
+import { text } from "node:stream/consumers";
 import { afterEach, expect, test } from "vitest";
-import { HttpApiClient, readBody } from "../../../../src/kube/client/client.ts";
+import { HttpApiClient } from "../../../../src/kube/client/client.ts";
 import { loadConnection } from "../../../../src/kube/client/load-connection.ts";
 import { ServerAddresses } from "../../../../src/kube/client/server-addresses.ts";
 import { StubApi } from "../../../support/stub-api/stub-api.ts";
@@ -78,7 +79,7 @@ test("a client's connections are followed by name and by address, kept ones too"
     client = opened;
     for (const path of ["/api/v1/services", "/api/v1/nodes"]) {
       const { body } = await opened.request({ method: "GET", path, signal: AbortSignal.timeout(5000) });
-      await readBody(body);
+      await text(body);
     }
     expect(texts(servers), host).toContain(`127.0.0.1 ${port}`);
     opened.close();

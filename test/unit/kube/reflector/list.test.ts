@@ -26,7 +26,7 @@ async function list(bytes: number) {
     }
     yield Buffer.from("]}");
   }
-  const options = { client, deadline: () => new Deadline(clock), silence: 60_000, now: () => clock.now() };
+  const options = { client, deadline: () => new Deadline(clock, 60_000) };
   const version = await listObjects({ path: "/api/v1/services", selectors: {} }, options, (one) =>
     taken.push(one),
   );

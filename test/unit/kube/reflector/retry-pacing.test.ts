@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import { describe, expect, test } from "vitest";
 import {
   ApiFailure,
@@ -7,7 +8,7 @@ import {
 } from "../../../../src/kube/client/api-failure.ts";
 import { Availability } from "../../../../src/kube/reflector/availability.ts";
 import { RetryPacing, type Wait } from "../../../../src/kube/reflector/retry-pacing.ts";
-import { LineSplitter } from "../../../../src/kube/reflector/watch.ts";
+import { linesOf } from "../../../../src/kube/reflector/watch.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 
 const NOW = Date.UTC(2026, 10, 20, 12);
@@ -89,10 +90,8 @@ describe("a failed answer", () => {
   });
 });
 
-test("LineSplitter throws on a line without an end", () => {
-  const splitter = new LineSplitter();
+test("a line of a watch without an end is refused", async () => {
   const megabyte = new Uint8Array(1024 * 1024).fill(0x20);
-  expect(() => {
-    for (let n = 0; n < 40; n += 1) splitter.push(megabyte);
-  }).toThrow("longer than");
+  const lines = linesOf(Readable.from(Array.from({ length: 40 }, () => megabyte)));
+  await expect(Readable.from(lines).toArray()).rejects.toThrow("longer than");
 });
