@@ -10,7 +10,6 @@ import type { SyncSubscriber } from "../../sync/sync-report.ts";
 import {
   ConnectionLimit,
   formatListenAddress,
-  HTTP_LIMITS,
   type HttpAnswer,
   jsonAnswer,
   openHttpServer,
@@ -98,8 +97,7 @@ export class ServiceHealthServers {
     return new RetryingServer({
       name: `health check of ${service} on ${formatListenAddress(address)}`,
       address,
-      open: (at) =>
-        openHttpServer(at, () => () => this.#answer(service, family), logger, HTTP_LIMITS, this.#connections),
+      open: (at) => openHttpServer(at, () => () => this.#answer(service, family), logger, this.#connections),
       clock,
       logger,
       onFailure: (error) => onFailure(service, address.port, error),

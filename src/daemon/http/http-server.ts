@@ -51,12 +51,6 @@ export interface OpenServer {
   close(): Promise<void>;
 }
 
-/** An HTTP server that listens. */
-export interface HttpServer extends OpenServer {
-  /** Number of open connections. */
-  readonly connections: number;
-}
-
 /** An address to listen on: TCP, or the path of a Unix socket that only its owner can use. */
 export type ListenAddress = SocketAddress | { readonly path: string };
 
@@ -82,18 +76,11 @@ export function formatListenAddress(address: ListenAddress): string {
   return socketText(address.host ?? "*", address.port);
 }
 
-/** Limits for clients. */
-export interface HttpLimits {
-  /** Maximum number of open connections; see {@link ConnectionLimit}. */
-  readonly connections: number;
-  /**
-   * Maximum time that a client neither sends nor reads anything, as unread data take memory. Milliseconds.
-   */
-  readonly idleMs: number;
-}
+/** Maximum number of open connections of a server. */
+const MOST_OPEN = 256;
 
-/** The limits of all of the daemon's servers. */
-export const HTTP_LIMITS: HttpLimits = { connections: 256, idleMs: 60_000 };
+/** Maximum time that a client neither sends nor reads anything, as unread data take memory. Milliseconds. */
+const LONGEST_IDLE = 60_000;
 
 /** Time limits for requests, which have no body, and the interval at which they are checked. Milliseconds. */
 const REQUEST_LIMITS = {
@@ -106,39 +93,29 @@ const REQUEST_LIMITS = {
 
 /**
  * Serves routes to GET and HEAD over HTTP.
- * @param connectionLimit instead of that in `limits`, for several servers together
+ * @param connections the limit of a server of its own, or of several together
+ * @param longestIdle milliseconds
  * @throws AppError HOST if the address cannot be bound
  */
 export async function openHttpServer(
   address: ListenAddress,
   find: FindRoute,
   logger: Logger,
-  limits: HttpLimits = HTTP_LIMITS,
-  connectionLimit = new ConnectionLimit(limits.connections),
-): Promise<HttpServer> {
+  connections = new ConnectionLimit(MOST_OPEN),
+  longestIdle = LONGEST_IDLE,
+): Promise<OpenServer> {
   const isLocal = isLoopback(address);
   const server = createServer(REQUEST_LIMITS, (request, response) => {
     const found = isLocal && !isLocalHost(request.headers.host) ? () => () => MISDIRECTED : find;
     void respond(request, response, found, logger);
   });
-  server.setTimeout(limits.idleMs);
-  let connections = 0;
-  server.on("connection", (socket: Socket) => {
-    connectionLimit.add(socket);
-    connections++;
-    socket.once("close", () => connections--);
-  });
+  server.setTimeout(longestIdle);
+  server.on("connection", (socket: Socket) => connections.add(socket));
   const inUse = "another process has the port; is kube-proxy still running on this node?";
   await listen(server, address, inUse, (error) =>
     logger.warn({ error: error.message }, "HTTP server cannot accept a connection"),
   );
-  return {
-    port: portOf(server),
-    get connections() {
-      return connections;
-    },
-    close: () => closeServer(server),
-  };
+  return { port: portOf(server), close: () => closeServer(server) };
 }
 
 const MISDIRECTED = textAnswer("the Host header must be localhost or an address\n", 421);
@@ -166,7 +143,8 @@ export class ConnectionLimit {
   readonly #most: number;
   /** The connections of each client, oldest first. */
   readonly #clients = new Map<string, Set<Socket>>();
-  #count = 0;
+  /** Number of open connections. */
+  count = 0;
 
   constructor(most: number) {
     this.#most = most;
@@ -174,10 +152,10 @@ export class ConnectionLimit {
 
   /** Adds a new connection until it is closed. */
   add(socket: Socket): void {
-    if (this.#count >= this.#most) this.#closeOne();
+    if (this.count >= this.#most) this.#closeOne();
     const client = clientOf(socket);
     this.#clients.set(client, (this.#clients.get(client) ?? new Set()).add(socket));
-    this.#count++;
+    this.count++;
     socket.once("close", () => this.#delete(client, socket));
   }
 
@@ -191,7 +169,7 @@ export class ConnectionLimit {
 
   #delete(client: string, socket: Socket): void {
     const open = this.#clients.get(client);
-    if (open?.delete(socket)) this.#count--;
+    if (open?.delete(socket)) this.count--;
     if (open?.size === 0) this.#clients.delete(client);
   }
 
@@ -283,7 +261,11 @@ async function respond(request: IncomingMessage, response: ServerResponse, find:
   });
   if (request.method === "HEAD") response.end();
   else if (pieces === undefined) response.end(body);
-  else await pipeline(Readable.from(joined(pieces)), response).catch(noteFailure(request, logger));
+  else
+    await pipeline(Readable.from(joined(pieces)), response).catch((error: NodeJS.ErrnoException) => {
+      // A client that leaves before the end of its answer is no failure.
+      if (error.code !== "ERR_STREAM_PREMATURE_CLOSE") logFailure(request.url, error, logger);
+    });
 }
 
 /** Number of characters from which on pieces are sent: each takes a call of the kernel. */
@@ -302,12 +284,8 @@ async function* joined(pieces: Iterable<string>): AsyncGenerator<string> {
   yield text;
 }
 
-/** A client that leaves before the end of its answer is no failure. */
-function noteFailure({ url }: IncomingMessage, logger: Logger): (error: NodeJS.ErrnoException) => void {
-  return (error) => {
-    if (error.code === "ERR_STREAM_PREMATURE_CLOSE") return;
-    logger.error({ path: url, error: messageOf(error) }, "HTTP request failed");
-  };
+function logFailure(path: string | undefined, error: unknown, logger: Logger): void {
+  logger.error({ path, error: messageOf(error) }, "HTTP request failed");
 }
 
 async function answerFor(
@@ -328,7 +306,7 @@ async function answerFor(
   try {
     return await route(new URLSearchParams(query), gone);
   } catch (error) {
-    logger.error({ path, error: messageOf(error) }, "HTTP request failed");
+    logFailure(path, error, logger);
     return textAnswer("internal error\n", 500);
   }
 }

@@ -8,8 +8,6 @@ import { AppError } from "../../../../src/base/errors.ts";
 import {
   ConnectionLimit,
   formatListenAddress,
-  HTTP_LIMITS,
-  type HttpServer,
   listenAddress,
   openHttpServer,
   type Route,
@@ -41,14 +39,11 @@ const routes: Routes = new Map<string, Route>([
 async function serve(
   table: Routes = routes,
   logger = memoryLogger(),
-  limits = HTTP_LIMITS,
-): Promise<HttpServer> {
-  const server = await openHttpServer(
-    { host: "127.0.0.1", port: 0 },
-    (path) => table.get(path),
-    logger,
-    limits,
-  );
+  limit = new ConnectionLimit(100),
+  longestIdle = 60_000,
+) {
+  const address = { host: "127.0.0.1", port: 0 };
+  const server = await openHttpServer(address, (path) => table.get(path), logger, limit, longestIdle);
   open.push(server);
   return server;
 }
@@ -80,7 +75,7 @@ describe("openHttpServer", () => {
   });
 
   test("still answers when it is full of idle connections, by closing the oldest", async () => {
-    const server = await serve(routes, memoryLogger(), { ...HTTP_LIMITS, connections: 3 });
+    const server = await serve(routes, memoryLogger(), new ConnectionLimit(3));
     const idle = Array.from({ length: 3 }, () => connect(server.port, "127.0.0.1").on("error", () => {}));
     const ended = idle.map((socket) => new Promise<void>((resolve) => socket.once("close", () => resolve())));
     await Promise.all(idle.map((socket) => new Promise((resolve) => socket.once("connect", resolve))));
@@ -91,33 +86,25 @@ describe("openHttpServer", () => {
 
   test("closes the oldest connection of several servers that share a limit", async () => {
     const limit = new ConnectionLimit(4);
-    const servers = await Promise.all(
-      [1, 2, 3].map(() =>
-        openHttpServer(
-          { host: "127.0.0.1", port: 0 },
-          (path) => routes.get(path),
-          memoryLogger(),
-          HTTP_LIMITS,
-          limit,
-        ),
-      ),
-    );
-    open.push(...servers);
-    for (const { port } of [...servers, ...servers]) {
+    const servers = await Promise.all([1, 2, 3].map(() => serve(routes, memoryLogger(), limit)));
+    const closed: number[] = [];
+    for (const [index, { port }] of [...servers, ...servers].entries()) {
       const socket = connect(port, "127.0.0.1").on("error", () => {});
+      socket.once("close", () => closed.push(index));
       await new Promise((resolve) => socket.once("connect", resolve));
     }
-    await expect.poll(() => servers.map(({ connections }) => connections)).toEqual([1, 1, 2]);
+    await expect.poll(() => closed).toEqual([0, 1]);
     for (const { port } of servers) expect((await ask(port, "/ok?a=1")).body).toBe("ok 1");
   });
 
   test("disconnects a client that does not read its answer", async () => {
     const large = new Map<string, Route>([["/large", () => textAnswer("x".repeat(20_000_000))]]);
-    const server = await serve(large, memoryLogger(), { ...HTTP_LIMITS, idleMs: 50 });
+    const limit = new ConnectionLimit(100);
+    const server = await serve(large, memoryLogger(), limit, 50);
     const socket = connect(server.port, "127.0.0.1").on("error", () => {});
     socket.pause().write("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
-    await expect.poll(() => server.connections).toBe(1);
-    await expect.poll(() => server.connections).toBe(0);
+    await expect.poll(() => limit.count).toBe(1);
+    await expect.poll(() => limit.count).toBe(0);
     socket.destroy();
   });
 
@@ -147,15 +134,17 @@ describe("openHttpServer", () => {
       for (made = 0; made < 10_000; made++) yield "x".repeat(100_000);
     }
     const logger = memoryLogger();
+    const limit = new ConnectionLimit(100);
     const server = await serve(
       new Map([["/pieces", () => ({ ...textAnswer(""), pieces: pieces() })]]),
       logger,
+      limit,
     );
     const socket = connect(server.port, "127.0.0.1").on("error", () => {});
     socket.write("GET /pieces HTTP/1.1\r\nHost: a\r\n\r\n");
     await new Promise((resolve) => socket.once("data", resolve));
     socket.destroy();
-    await expect.poll(() => server.connections).toBe(0);
+    await expect.poll(() => limit.count).toBe(0);
     const before = made;
     expect(before).toBeLessThan(10_000);
     await new Promise((resolve) => setImmediate(resolve));
@@ -196,7 +185,7 @@ describe("openHttpServer", () => {
   });
 
   test("closes connections of the client with the most, never those of this host or of a client with fewer", async () => {
-    const server = await serve(routes, memoryLogger(), { ...HTTP_LIMITS, connections: 6 });
+    const server = await serve(routes, memoryLogger(), new ConnectionLimit(6));
     const closed: string[] = [];
     const open = async (localAddress: string, name: string) => {
       const socket = connect({ port: server.port, host: "127.0.0.1", localAddress }).on("error", () => {});
