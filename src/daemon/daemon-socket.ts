@@ -10,12 +10,7 @@ import { listTableOf } from "../kernel/nft-listings.ts";
 import { listOtherTables } from "../kernel/other-tables.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
-import {
-  DAEMON_PATHS,
-  type DaemonAnswers,
-  type DaemonState,
-  daemonTables,
-} from "../socket/daemon-protocol.ts";
+import { type DaemonAnswers, type DaemonState, daemonPath, daemonTables } from "../socket/daemon-protocol.ts";
 import type { SyncLoop } from "../sync/sync-loop.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import { jsonAnswer, type Routes } from "./http/http-server.ts";
@@ -48,10 +43,10 @@ export function daemonSocketRoutes(
       return { refusals: await recorder?.refusals?.() };
     },
   };
-  const names = Object.keys(DAEMON_PATHS) as (keyof DaemonAnswers)[];
+  const names = Object.keys(answers) as (keyof DaemonAnswers)[];
   return new Map(
     names.map((name) => [
-      DAEMON_PATHS[name],
+      daemonPath(name),
       async (_, gone) => ({ ...jsonAnswer(""), pieces: jsonPieces(await answers[name](gone)) }),
     ]),
   );

@@ -1,10 +1,11 @@
 import { accessSync, constants } from "node:fs";
 import { request as socketRequest } from "node:http";
+import { text } from "node:stream/consumers";
 import { AppError, messageOf } from "../base/errors.ts";
 import { socketText } from "../base/text.ts";
 import type { ListenAddress } from "../config/addresses.ts";
 import { netNamespace, systemErrorCode } from "../kernel/host.ts";
-import { DAEMON_PATHS, type DaemonAnswers, type DaemonState } from "./daemon-protocol.ts";
+import { type DaemonAnswers, type DaemonState, daemonPath } from "./daemon-protocol.ts";
 
 /** Maximum time until a daemon starts to answer. It may be in the middle of a sync. Milliseconds. */
 const ANSWER_WITHIN_MS = 10_000;
@@ -31,7 +32,7 @@ export async function askDaemon<Name extends keyof DaemonAnswers>(
   if (path === "") return undefined;
   try {
     const within = LISTINGS.has(name) ? LISTINGS_WITHIN_MS : ANSWER_WITHIN_MS;
-    const { status, body } = await get(path, DAEMON_PATHS[name], within);
+    const { status, body } = await get(path, daemonPath(name), within);
     if (status === 200) return JSON.parse(body) as DaemonAnswers[Name];
     throw unusable(path, `HTTP status ${status}; is it another version?`);
   } catch (error) {
@@ -48,12 +49,7 @@ function get(
 ): Promise<{ readonly status: number; readonly body: string }> {
   return new Promise((resolve, reject) => {
     const asked = socketRequest({ socketPath, path, timeout }, (response) => {
-      const chunks: Buffer[] = [];
-      response.on("data", (chunk: Buffer) => chunks.push(chunk));
-      response.on("error", reject);
-      response.on("end", () =>
-        resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString("utf8") }),
-      );
+      text(response).then((body) => resolve({ status: response.statusCode ?? 0, body }), reject);
     });
     asked.on("timeout", () => asked.destroy(new Error(`no answer within ${timeout / 1000} s`)));
     asked.on("error", reject);

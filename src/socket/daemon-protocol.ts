@@ -35,20 +35,6 @@ import type { FamilyContext, NodeContext } from "../ruleset/node-context.ts";
  * An incompatible change gets another version in the path; a daemon answers 404 for versions that it does not
  * know.
  */
-export const DAEMON_PATHS = {
-  state: "/v1/state",
-  objects: "/v1/objects",
-  desired: "/v1/desired",
-  committed: "/v1/committed",
-  pending: "/v1/pending",
-  kernel: "/v1/kernel",
-  others: "/v1/others",
-  unserved: "/v1/unserved",
-  log: "/v1/log",
-  refusals: "/v1/refusals",
-} as const;
-
-/** The answer for each of {@link DAEMON_PATHS}. */
 export interface DaemonAnswers {
   readonly state: DaemonState;
   readonly objects: DaemonObjects;
@@ -60,6 +46,11 @@ export interface DaemonAnswers {
   readonly unserved: UnservedServices;
   readonly log: readonly string[];
   readonly refusals: DaemonRefusals;
+}
+
+/** Returns the path of an answer. */
+export function daemonPath(name: keyof DaemonAnswers): string {
+  return `/v1/${name}`;
 }
 
 /** A daemon's tables in the kernel: those that it sent, and the differences that a comparison found. */
