@@ -13,9 +13,6 @@ export interface Format {
   readonly rule: string;
 }
 
-/** When a changed option takes effect. */
-export type ReloadEffect = "now" | "restart";
-
 /**
  * The type of a flag's value. Only a boolean needs no value; a list may be repeated or separated by commas.
  */
@@ -127,7 +124,8 @@ export interface Option<Value> {
    * written. A method, so that every option is an `Option<unknown>`.
    */
   print(value: Value): readonly unknown[];
-  readonly reload: ReloadEffect;
+  /** Whether a change takes effect immediately; after a restart if absent. */
+  readonly reload?: "now" | undefined;
 }
 
 /** A row of the table of options, for an option of one field. */
@@ -135,7 +133,7 @@ export interface Row {
   readonly path: string;
   readonly preset: unknown;
   readonly flag?: FieldFlag;
-  readonly reload: ReloadEffect;
+  readonly reload?: "now" | undefined;
   readonly isUnset?: Field["isUnset"];
   readonly note?: string;
 }

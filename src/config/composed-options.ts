@@ -1,4 +1,3 @@
-import { assertNever } from "../base/errors.ts";
 import type { ByFamily, Family } from "../base/family.ts";
 import {
   type Document,
@@ -67,7 +66,6 @@ export function server({ path, hosts, port, flag, portFlag }: ServerRow): Option
       return listen.port === 0 ? undefined : listen;
     },
     print: (listen) => [formatListenAddress(listen)],
-    reload: "restart",
   };
 }
 
@@ -102,8 +100,13 @@ export type DetectLocal =
   | { readonly kind: "bridge"; readonly interface: string }
   | { readonly kind: "interface-prefix"; readonly prefix: string };
 
-const DETECT_LOCAL_MODES = ["ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"] as const;
-type DetectLocalMode = (typeof DETECT_LOCAL_MODES)[number];
+/** What each mode makes of the names in its fields. */
+const DETECT_LOCAL_MODES: Readonly<Record<string, (bridge: string, prefix: string) => DetectLocal>> = {
+  ClusterCIDR: () => ({ kind: "cluster-cidr" }),
+  NodeCIDR: () => ({ kind: "node-cidr" }),
+  BridgeInterface: (bridge) => ({ kind: "bridge", interface: bridge }),
+  InterfaceNamePrefix: (_, prefix) => ({ kind: "interface-prefix", prefix }),
+};
 
 /** Returns the option of three fields: the mode, and the name that each of two modes needs. */
 export function detectLocal(): Option<DetectLocal> {
@@ -118,18 +121,19 @@ export function detectLocal(): Option<DetectLocal> {
     preset: "",
     flags: [fieldFlag(flag, "string", path)],
   });
+  const modes = Object.keys(DETECT_LOCAL_MODES);
   const modeFlag: FieldFlag = {
     ...setting(
       "detect-local-mode",
       "How to detect traffic of this node's pods: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix",
     ),
-    values: DETECT_LOCAL_MODES,
+    values: modes,
   };
   return {
     fields: [
       {
         path: mode,
-        schema: { enum: ["", ...DETECT_LOCAL_MODES] },
+        schema: { enum: ["", ...modes] },
         preset: "ClusterCIDR",
         isUnset: (value) => value === "",
         flags: [fieldFlag(modeFlag, "string", mode)],
@@ -143,41 +147,15 @@ export function detectLocal(): Option<DetectLocal> {
         ),
       ),
     ],
-    parse: ([given, bridgeInterface, interfaceNamePrefix]) =>
-      detectLocalOf(given as DetectLocalMode, String(bridgeInterface), String(interfaceNamePrefix)),
-    print: detectLocalFields,
+    parse: ([given, bridgeName, prefixName]) =>
+      valid(DETECT_LOCAL_MODES[String(given)])(String(bridgeName), String(prefixName)),
+    print: (value) => [
+      modes.find((name) => DETECT_LOCAL_MODES[name]?.("", "").kind === value.kind),
+      value.kind === "bridge" ? value.interface : "",
+      value.kind === "interface-prefix" ? value.prefix : "",
+    ],
     reload: "now",
   };
-}
-
-function detectLocalOf(mode: DetectLocalMode, bridge: string, prefix: string): DetectLocal {
-  switch (mode) {
-    case "ClusterCIDR":
-      return { kind: "cluster-cidr" };
-    case "NodeCIDR":
-      return { kind: "node-cidr" };
-    case "BridgeInterface":
-      return { kind: "bridge", interface: bridge };
-    case "InterfaceNamePrefix":
-      return { kind: "interface-prefix", prefix };
-    default:
-      return assertNever(mode);
-  }
-}
-
-function detectLocalFields(given: DetectLocal): readonly [DetectLocalMode, bridge: string, prefix: string] {
-  switch (given.kind) {
-    case "cluster-cidr":
-      return ["ClusterCIDR", "", ""];
-    case "node-cidr":
-      return ["NodeCIDR", "", ""];
-    case "bridge":
-      return ["BridgeInterface", given.interface, ""];
-    case "interface-prefix":
-      return ["InterfaceNamePrefix", "", given.prefix];
-    default:
-      return assertNever(given);
-  }
 }
 
 /**
@@ -198,6 +176,5 @@ export function serviceExternalIPs(): Option<boolean> {
     ],
     parse: ([isAllowed]) => isAllowed !== false,
     print: (isAllowed) => [isAllowed ? undefined : false],
-    reload: "restart",
   };
 }

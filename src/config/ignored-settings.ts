@@ -110,14 +110,8 @@ export const IGNORED_FIELDS: readonly IgnoredField[] = IGNORED.filter(
 export const IGNORED_FLAGS: readonly Flag[] = IGNORED.flatMap(({ flag, reason }) => {
   if (flag === undefined) return [];
   const [name, type] = flag;
-  return [
-    {
-      name,
-      type,
-      description: `Accepted and ignored: ${reason}`,
-      target: { kind: "ignored" as const, reason },
-    },
-  ];
+  const target = { kind: "ignored" as const, reason };
+  return [{ name, type, description: `Accepted and ignored: ${reason}`, target }];
 });
 
 /** Returns a warning for each ignored field of a document whose value is not harmless. */

@@ -54,7 +54,6 @@ export const OPTIONS = {
     parse: (name) => name.trim().toLowerCase(),
     preset: "",
     flag: overriding("hostname-override", "Name of this Node, instead of the host's name"),
-    reload: "restart",
   }),
   /**
    * The node's primary address, overriding the Node object's; `0.0.0.0` or `::` for no override. Not a listen
@@ -66,7 +65,6 @@ export const OPTIONS = {
     parse: (address) => valid(canonicalAddress(address)),
     preset: "0.0.0.0",
     flag: setting("bind-address", "The node's primary IP, instead of the Node object's"),
-    reload: "restart",
   }),
   /** The address of the health checks; undefined if they are switched off. */
   healthzBindAddress: server({
@@ -88,7 +86,6 @@ export const OPTIONS = {
     path: "bindAddressHardFail",
     preset: false,
     flag: setting("bind-address-hard-fail", "Exit if a port cannot be opened"),
-    reload: "restart",
   }),
   /** The location of the API server. */
   client: {
@@ -98,7 +95,6 @@ export const OPTIONS = {
       format: "path",
       preset: "",
       flag: setting("kubeconfig", "Kubeconfig file, instead of the service account"),
-      reload: "restart",
     }),
     /** URL of the API server that overrides the kubeconfig's; "" for none. */
     master: text({
@@ -106,7 +102,6 @@ export const OPTIONS = {
       format: "url-or-empty",
       preset: "",
       flag: overriding("master", "URL of the API server, instead of the kubeconfig's"),
-      reload: "restart",
     }),
   },
   /** At most one CIDR of each family. Other modes of `detectLocal` do not use them, and accept any text. */
@@ -158,7 +153,6 @@ export const OPTIONS = {
     path: "nftables.masqueradeBit",
     between: [0, 31],
     preset: (given: Document) => masqueradeSettings(given).masqueradeBit,
-    reload: "restart",
   }),
   syncPeriodMs: duration({
     path: "nftables.syncPeriod",
@@ -193,7 +187,6 @@ export const OPTIONS = {
       between: [0, MOST_31_BITS],
       preset: 32_768,
       flag: setting("conntrack-max-per-core", "Tracked connections per core, 0 to leave as is"),
-      reload: "restart",
       note: "`nf_conntrack_max` is raised to it, and never lowered",
     }),
     min: integer({
@@ -201,7 +194,6 @@ export const OPTIONS = {
       between: [0, MOST_31_BITS],
       preset: 131_072,
       flag: setting("conntrack-min", "Minimum number of tracked connections, for any number of cores"),
-      reload: "restart",
       note: "`nf_conntrack_max` is raised to it, and never lowered",
     }),
     tcpEstablishedTimeoutMs: duration({
@@ -209,7 +201,6 @@ export const OPTIONS = {
       format: "kernel-timeout",
       preset: "24h0m0s",
       flag: setting("conntrack-tcp-timeout-established", "Timeout of idle TCP connections, 0 to leave as is"),
-      reload: "restart",
     }),
     tcpCloseWaitTimeoutMs: duration({
       path: "conntrack.tcpCloseWaitTimeout",
@@ -219,28 +210,24 @@ export const OPTIONS = {
         "conntrack-tcp-timeout-close-wait",
         "Timeout of TCP connections in CLOSE_WAIT, 0 to leave as is",
       ),
-      reload: "restart",
     }),
     udpTimeoutMs: duration({
       path: "conntrack.udpTimeout",
       format: "kernel-timeout",
       preset: "0s",
       flag: setting("conntrack-udp-timeout", "Timeout of UDP flows without an answer, 0 to leave as is"),
-      reload: "restart",
     }),
     udpStreamTimeoutMs: duration({
       path: "conntrack.udpStreamTimeout",
       format: "kernel-timeout",
       preset: "0s",
       flag: setting("conntrack-udp-timeout-stream", "Timeout of answered UDP flows, 0 to leave as is"),
-      reload: "restart",
     }),
     /** Set `nf_conntrack_tcp_be_liberal`. */
     tcpBeLiberal: boolean({
       path: "conntrack.tcpBeLiberal",
       preset: false,
       flag: setting("conntrack-tcp-be-liberal", "Accept TCP packets outside the window"),
-      reload: "restart",
     }),
   },
   oomScoreAdj: integer({
@@ -248,14 +235,12 @@ export const OPTIONS = {
     between: [-1000, 1000],
     preset: -999,
     flag: setting("oom-score-adj", "This process's oom_score_adj, -1000..1000"),
-    reload: "restart",
   }),
   logFormat: choice({
     path: "logging.format",
     words: ["text", "json"],
     preset: "text",
     flag: overriding("logging-format", "Log lines as text or json"),
-    reload: "restart",
   }),
   /** klog's `-v`; see {@link logLevel}. */
   logVerbosity: integer({
@@ -285,7 +270,6 @@ export const OPTIONS = {
         "features",
         `Features that annotations may use: all, none, or some of ${FEATURE_NAMES.join(", ")}; with @NAMESPACE only in this namespace`,
       ),
-      reload: "restart",
     },
     {
       schema: { type: "array", items: { type: "string", format: "feature" } },
@@ -303,7 +287,6 @@ export const OPTIONS = {
       "affinity-map-size",
       "Maximum number of clients that session affinity remembers, per IP family",
     ),
-    reload: "restart",
   }),
   maxAffinityTimeoutMs: duration({
     path: "nftProxy.maxAffinityTimeout",
@@ -366,14 +349,12 @@ export const OPTIONS = {
       ...own("daemon-socket", "Unix socket on which the daemon answers other commands; empty for none"),
       takesEmpty: true,
     },
-    reload: "restart",
   }),
   nftPath: text({
     path: "nftProxy.nftPath",
     format: "path",
     preset: "nft",
     flag: own("nft-path", "The nft program: a path, or a name that is looked up in PATH"),
-    reload: "restart",
   }),
 };
 

@@ -1,4 +1,4 @@
-import type { Document, ReloadEffect } from "../base/option.ts";
+import type { Document } from "../base/option.ts";
 import { valueAt, withValueAt } from "./configuration.ts";
 import { NAMED_OPTIONS, type NamedOption, type ProxyOptions } from "./options.ts";
 
@@ -22,7 +22,7 @@ export interface ConfigState {
 
 /** Compares options by value, and decides which changes take effect now. */
 export function planReload(current: ProxyOptions, next: ProxyOptions): Reload {
-  const changed = (effect: ReloadEffect): readonly NamedOption[] =>
+  const changed = (effect: "now" | undefined): readonly NamedOption[] =>
     NAMED_OPTIONS.filter(
       ([name, { reload }]) => reload === effect && !areEqual(valueAt(current, name), valueAt(next, name)),
     );
@@ -36,7 +36,7 @@ export function planReload(current: ProxyOptions, next: ProxyOptions): Reload {
   return {
     options: options as ProxyOptions,
     taken: fieldsOf(taken),
-    needRestart: fieldsOf(changed("restart")),
+    needRestart: fieldsOf(changed(undefined)),
   };
 }
 

@@ -43,7 +43,6 @@ export const clientLimits: Feature = {
         "max-limited-clients",
         "Maximum number of clients, by Service port, whose connections are counted for the annotations nft-proxy.io/max-connections-per-client and new-connections-per-client, per IP family",
       ),
-      reload: "restart",
     }),
   },
   ruleset: rules,

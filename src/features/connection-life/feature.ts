@@ -42,7 +42,6 @@ export const connectionLife: Feature = {
         "reset-vanished",
         "Answer packets to TCP endpoints that left every EndpointSlice with a reset, instead of silence; the default of the annotation nft-proxy.io/on-endpoint-removed",
       ),
-      reload: "restart",
     }),
   },
   ruleset: rules,

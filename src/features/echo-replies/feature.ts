@@ -29,7 +29,6 @@ export const echoReplies: Feature = {
         "answer-ping",
         "Answer pings (ICMP and ICMPv6 echo requests) to cluster IPs, external IPs and load-balancer IPs of Services that have endpoints",
       ),
-      reload: "restart",
     }),
   },
   ruleset: rules,

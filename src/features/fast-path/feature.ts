@@ -25,7 +25,6 @@ export const fastPath: Feature = {
         "fast-path",
         "Forward established connections past the network stack's later steps; other software's rules do not see them",
       ),
-      reload: "restart",
     }),
     fastPathAfter: integer({
       path: "nftProxy.fastPathAfter",
@@ -35,7 +34,6 @@ export const fastPath: Feature = {
         "fast-path-after",
         "Average number of a client's packets after which a connection takes the fast path",
       ),
-      reload: "restart",
     }),
     fastPathInterfaces: optionOf<readonly string[], readonly string[]>(
       {
@@ -45,7 +43,6 @@ export const fastPath: Feature = {
           "fast-path-interfaces",
           "Network interfaces with a fast path, a final * stands for any text; by default all Ethernet interfaces except ports of bridges and bonds",
         ),
-        reload: "restart",
       },
       {
         schema: { type: "array", items: { type: "string", format: FORMAT } },

@@ -17,7 +17,6 @@ export const observe: Feature = {
         "observe",
         "Metrics of connections by Service: off, connections (with what the kernel counts) or accounting (also makes the kernel count bytes and times: nf_conntrack_acct, nf_conntrack_timestamp)",
       ),
-      reload: "restart",
     }),
   },
   kernelSettings: accountingSettings,

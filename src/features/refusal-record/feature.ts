@@ -16,7 +16,6 @@ export const refusalRecord: Feature = {
         "refusal-log-size",
         "Maximum number of refused and dropped connections, by client and frontend, to remember per IP family; 0 for none",
       ),
-      reload: "restart",
     }),
   },
   ruleset: rules,

@@ -24,7 +24,6 @@ export const serviceCounters: Feature = {
         FEATURE,
         "Count new connections: off, services (per Service port) or endpoints (per endpoint, too)",
       ),
-      reload: "restart",
     }),
   },
   ruleset: {
