@@ -1,5 +1,5 @@
-import { FAMILIES } from "../../base/family.ts";
-import { type Labels, one, type Sample } from "../../base/sample.ts";
+import { FAMILIES, type Family } from "../../base/family.ts";
+import { one, type Sample } from "../../base/sample.ts";
 import type { SyncReport } from "../../sync/sync-report.ts";
 import { BOTH_FAMILIES, eachFamily, familyLabel, type Metric, type ScrapedParts } from "./metric.ts";
 
@@ -19,7 +19,6 @@ const REQUEST_BUCKETS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60];
 
 const BY_FAMILY = ["ip_family"];
 const POLICIES = ["internal", "external"] as const;
-const HEALTH_CODES: readonly Labels[] = [{ code: "200" }, { code: "503" }];
 
 /** A histogram by family with kube-proxy's buckets for syncs. */
 const SYNC_DURATION = {
@@ -37,32 +36,15 @@ const FAMILY_COUNTER = { kind: "counter", labels: BY_FAMILY, zero: BOTH_FAMILIES
  * client-go, with their names, types, labels and buckets, for existing dashboards and alerts.
  */
 export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
-  kubeproxy_sync_proxy_rules_duration_seconds: {
-    ...SYNC_DURATION,
-    help: "Time of a sync of the rules",
-    on: {
-      synced: ({ report, families }) => eachFamily(families, secondsOf(report)),
-      syncFailed: ({ failure, families }) => eachFamily(families, secondsOf(failure)),
-    },
-  },
-  kubeproxy_sync_full_proxy_rules_duration_seconds: {
-    ...SYNC_DURATION,
-    help: "Time of a sync of all rules",
-    on: {
-      synced: ({ report, families }) =>
-        report.kind === "full" ? eachFamily(families, secondsOf(report)) : [],
-      syncFailed: ({ failure, families }) => (failure.isFull ? eachFamily(families, secondsOf(failure)) : []),
-    },
-  },
-  kubeproxy_sync_partial_proxy_rules_duration_seconds: {
-    ...SYNC_DURATION,
-    help: "Time of a sync of changed rules",
-    on: {
-      synced: ({ report, families }) =>
-        report.kind === "full" ? [] : eachFamily(families, secondsOf(report)),
-      syncFailed: ({ failure, families }) => (failure.isFull ? [] : eachFamily(families, secondsOf(failure))),
-    },
-  },
+  kubeproxy_sync_proxy_rules_duration_seconds: syncDuration("Time of a sync of the rules", () => true),
+  kubeproxy_sync_full_proxy_rules_duration_seconds: syncDuration(
+    "Time of a sync of all rules",
+    (isFull) => isFull,
+  ),
+  kubeproxy_sync_partial_proxy_rules_duration_seconds: syncDuration(
+    "Time of a sync of changed rules",
+    (isFull) => !isFull,
+  ),
   kubeproxy_sync_proxy_rules_last_timestamp_seconds: {
     kind: "gauge",
     help: "When the rules were last synced",
@@ -123,20 +105,8 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
     help: "Failed clean-ups of stale chains",
     on: { cleanUpFailed: ({ families }) => eachFamily(families, 1) },
   },
-  kubeproxy_proxy_healthz_total: {
-    kind: "counter",
-    help: "Answers of /healthz by status",
-    labels: ["code"],
-    zero: HEALTH_CODES,
-    on: { healthAnswer: ({ path, status }) => (path === "/healthz" ? one(1, { code: String(status) }) : []) },
-  },
-  kubeproxy_proxy_livez_total: {
-    kind: "counter",
-    help: "Answers of /livez by status",
-    labels: ["code"],
-    zero: HEALTH_CODES,
-    on: { healthAnswer: ({ path, status }) => (path === "/livez" ? one(1, { code: String(status) }) : []) },
-  },
+  kubeproxy_proxy_healthz_total: healthAnswers("/healthz"),
+  kubeproxy_proxy_livez_total: healthAnswers("/livez"),
   kubeproxy_conntrack_reconciler_sync_duration_seconds: {
     ...SYNC_DURATION,
     help: "Time to delete stale UDP flows",
@@ -181,8 +151,31 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
   },
 };
 
-function secondsOf({ startedAt, endedAt }: { readonly startedAt: number; readonly endedAt: number }): number {
-  return (endedAt - startedAt) / 1000;
+/** @param isTimed whether a sync of all rules, or of changed ones, is */
+function syncDuration(help: string, isTimed: (isFull: boolean) => boolean): Metric {
+  const times = (
+    isFull: boolean,
+    { startedAt, endedAt }: Pick<SyncReport, "startedAt" | "endedAt">,
+    families: readonly Family[],
+  ) => (isTimed(isFull) ? eachFamily(families, (endedAt - startedAt) / 1000) : []);
+  return {
+    ...SYNC_DURATION,
+    help,
+    on: {
+      synced: ({ report, families }) => times(report.kind === "full", report, families),
+      syncFailed: ({ failure, families }) => times(failure.isFull, failure, families),
+    },
+  };
+}
+
+function healthAnswers(counted: "/healthz" | "/livez"): Metric {
+  return {
+    kind: "counter",
+    help: `Answers of ${counted} by status`,
+    labels: ["code"],
+    zero: [{ code: "200" }, { code: "503" }],
+    on: { healthAnswer: ({ path, status }) => (path === counted ? one(1, { code: String(status) }) : []) },
+  };
 }
 
 function programmingTimes({ triggerTimes, endedAt }: SyncReport): readonly Sample[] {
@@ -192,19 +185,15 @@ function programmingTimes({ triggerTimes, endedAt }: SyncReport): readonly Sampl
 function lastQueued({ runner, reconciler }: ScrapedParts): readonly Sample[] {
   const at = runner.lastRequestedAt;
   if (at === undefined) return [];
-  return eachFamily(
-    FAMILIES.filter((family) => reconciler.state.families[family] !== undefined),
-    at / 1000,
-  );
+  const families = FAMILIES.filter((family) => reconciler.state.families[family] !== undefined);
+  return eachFamily(families, at / 1000);
 }
 
 function noLocalEndpoints({ reconciler }: ScrapedParts): readonly Sample[] {
   return FAMILIES.flatMap((family) => {
     const missing = { internal: 0, external: 0 };
-    for (const { noLocalEndpoints: policies } of reconciler.state.families[family]?.allServicePortRules() ??
-      []) {
-      for (const policy of policies) missing[policy]++;
-    }
+    const rules = reconciler.state.families[family]?.allServicePortRules() ?? [];
+    for (const { noLocalEndpoints: policies } of rules) for (const policy of policies) missing[policy]++;
     return POLICIES.flatMap((policy) =>
       one(missing[policy], { ...familyLabel(family), traffic_policy: policy }),
     );

@@ -1,10 +1,11 @@
 import { AppError } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
-import { type Labels, one, type Sample } from "../../base/sample.ts";
+import { one, type Sample } from "../../base/sample.ts";
 import type { ContainerMemory, ProgramMemory } from "../../kernel/memory-usage.ts";
-import { type ObjectSource, RESOURCE_NAMES } from "../../kube/source.ts";
+import type { SourceState } from "../../kube/source.ts";
 import { type ServiceName, serviceLabels, serviceOf } from "../../model/ids.ts";
 import { NODE_FIELDS } from "../../model/object-cache.ts";
+import type { ElementSet } from "../../nft/ast/ruleset.ts";
 import { deltaSize } from "../../nft/delta.ts";
 import type { DriftSummary, SyncReport } from "../../sync/sync-report.ts";
 import { familyLabel, type Metric, type ScrapedParts } from "./metric.ts";
@@ -141,17 +142,13 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     on: { syncFailed: ({ failure }) => one(1, { cause: failureCause(failure.error) }) },
   },
   nft_proxy_map_elements: {
-    kind: "gauge",
     help: "Elements in a set or map",
-    labels: OF_MAP,
-    scrape: mapElements,
+    ...ofMaps(false, ({ elements }) => elements.size),
   },
   /** Their elements are not counted at a scrape, as that may take seconds. */
   nft_proxy_map_capacity: {
-    kind: "gauge",
     help: "Maximum number of elements of a set or map that packets fill",
-    labels: OF_MAP,
-    scrape: mapCapacity,
+    ...ofMaps(true, ({ spec }) => spec.size ?? 0),
   },
   /** See `nft_proxy_map_capacity` of the map `affinity-clients` for the maximum. */
   nft_proxy_affinity_entries: {
@@ -159,7 +156,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     help: "Clients with session affinity, as last read",
     labels: ["family"],
     scrape: ({ affinity }) =>
-      Object.entries(affinity.entries).map(([family, value]) => ({ labels: { family }, value })),
+      Object.entries(affinity.entries).flatMap(([family, value]) => one(value, { family })),
   },
   nft_proxy_affinity_entries_deleted_total: {
     kind: "counter",
@@ -224,34 +221,31 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   nft_proxy_reflector_last_event_timestamp_seconds: {
     kind: "gauge",
     help: "When a list, an event or a bookmark of a resource last arrived",
-    labels: ["resource"],
-    scrape: byResource(({ lastEventAt }, labels) => one(lastEventAt / 1000, labels)),
+    ...ofResource(({ lastEventAt }) => lastEventAt / 1000),
   },
   nft_proxy_reflector_objects: {
     kind: "gauge",
     help: "Valid objects of a resource",
-    labels: ["resource"],
-    scrape: byResource(({ objects }, labels) => one(objects, labels)),
+    ...ofResource(({ objects }) => objects),
   },
   nft_proxy_reflector_connected: {
     kind: "gauge",
     help: "1 while a resource is followed, 0 while it is not",
-    labels: ["resource"],
-    scrape: byResource(({ synced, failure }, labels) => one(synced && failure === "" ? 1 : 0, labels)),
+    ...ofResource(({ synced, failure }) => (synced && failure === "" ? 1 : 0)),
   },
   nft_proxy_reflector_relists_total: {
     kind: "counter",
     help: "Lists of a resource after the first",
-    labels: ["resource"],
-    scrape: byResource(({ relists }, labels) => one(relists, labels)),
+    ...ofResource(({ relists }) => relists),
   },
   nft_proxy_reflector_errors_total: {
     kind: "counter",
     help: "Failures to list or watch a resource",
     labels: ["resource", "kind"],
-    scrape: byResource(({ errors }, labels) =>
-      Object.entries(errors).flatMap(([kind, count]) => one(count, { ...labels, kind })),
-    ),
+    scrape: ({ source }) =>
+      Object.entries(source.states()).flatMap(([resource, { errors }]) =>
+        Object.entries(errors).flatMap(([kind, count]) => one(count, { resource, kind })),
+      ),
   },
   nft_proxy_conntrack_entries: {
     kind: "gauge",
@@ -265,31 +259,24 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   /** These three have no value outside a container. */
   nft_proxy_container_memory_working_set_bytes: {
-    kind: "gauge",
     help: "Memory of all processes of the container together, without inactive page cache",
-    scrape: containerSamples(({ workingSet }) => workingSet),
+    ...ofContainer(({ workingSet }) => workingSet),
   },
   nft_proxy_container_memory_limit_bytes: {
-    kind: "gauge",
     help: "Memory limit of the container",
-    scrape: containerSamples(({ limit }) => limit),
+    ...ofContainer(({ limit }) => limit),
   },
   nft_proxy_container_memory_peak_bytes: {
-    kind: "gauge",
     help: "Maximum memory of the container so far, with all page cache (Linux 5.19 or newer)",
-    scrape: containerSamples(({ peak }) => peak),
+    ...ofContainer(({ peak }) => peak),
   },
   nft_proxy_program_memory_bytes: {
-    kind: "gauge",
     help: "Resident memory of the processes of a program that the daemon runs, at the time of the scrape",
-    labels: ["program"],
-    scrape: programSamples(({ resident }) => resident),
+    ...ofPrograms(({ resident }) => resident),
   },
   nft_proxy_program_memory_peak_bytes: {
-    kind: "gauge",
     help: "Maximum resident memory of one process of a program so far",
-    labels: ["program"],
-    scrape: programSamples(({ peak }) => peak),
+    ...ofPrograms(({ peak }) => peak),
   },
 };
 
@@ -315,43 +302,37 @@ function failureCause(error: unknown): (typeof NFT_FAILURES)[number] {
   }
 }
 
-function mapElements({ reconciler }: ScrapedParts): readonly Sample[] {
-  return Object.values(reconciler.state.families).flatMap(({ table: { family, sets } }) => {
-    const filled = [...sets.values()].filter(({ spec }) => !spec.dynamic);
-    return filled.map(({ spec, elements }) => mapSample(family, spec.name, elements.size));
-  });
-}
-
-function mapCapacity({ reconciler }: ScrapedParts): readonly Sample[] {
-  return Object.values(reconciler.state.families).flatMap(({ table: { family, sets } }) =>
-    [...sets.values()]
-      .filter(({ spec }) => spec.dynamic)
-      .map(({ spec }) => mapSample(family, spec.name, spec.size ?? 0)),
-  );
+/** A gauge of the sets that packets fill, or of the others. */
+function ofMaps(areDynamic: boolean, figure: (set: ElementSet) => number) {
+  const scrape = ({ reconciler }: ScrapedParts): readonly Sample[] =>
+    Object.values(reconciler.state.families).flatMap(({ table: { family, sets } }) => {
+      const counted = [...sets.values()].filter(({ spec }) => Boolean(spec.dynamic) === areDynamic);
+      return counted.map((set) => mapSample(family, set.spec.name, figure(set)));
+    });
+  return { kind: "gauge", labels: OF_MAP, scrape } as const;
 }
 
 function mapSample(family: string, map: string, value: number): Sample {
   return { labels: { family, map }, value };
 }
 
-type SourceState = ReturnType<ObjectSource["states"]>["services"];
-
-function byResource(samples: (state: SourceState, labels: Labels) => readonly Sample[]) {
-  return ({ source }: ScrapedParts): readonly Sample[] => {
-    const states = source.states();
-    return RESOURCE_NAMES.flatMap((resource) => samples(states[resource], { resource }));
-  };
+function ofResource(figure: (state: SourceState) => number) {
+  const scrape = ({ source }: ScrapedParts): readonly Sample[] =>
+    Object.entries(source.states()).flatMap(([resource, state]) => one(figure(state), { resource }));
+  return { labels: ["resource"], scrape };
 }
 
-function containerSamples(bytes: (memory: ContainerMemory) => number | undefined) {
-  return async ({ memory }: ScrapedParts): Promise<readonly Sample[]> => {
+function ofContainer(bytes: (memory: ContainerMemory) => number | undefined) {
+  const scrape = async ({ memory }: ScrapedParts): Promise<readonly Sample[]> => {
     const container = await memory.container();
     const value = container && bytes(container);
     return value === undefined ? [] : one(value);
   };
+  return { kind: "gauge", scrape } as const;
 }
 
-function programSamples(bytes: (memory: ProgramMemory) => number) {
-  return async ({ memory }: ScrapedParts): Promise<readonly Sample[]> =>
+function ofPrograms(bytes: (memory: ProgramMemory) => number) {
+  const scrape = async ({ memory }: ScrapedParts): Promise<readonly Sample[]> =>
     (await memory.programs()).flatMap((program) => one(bytes(program), { program: program.program }));
+  return { kind: "gauge", labels: ["program"], scrape } as const;
 }
