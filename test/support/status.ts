@@ -1,3 +1,4 @@
+import { FAMILIES } from "../../src/base/family.ts";
 import { judgeHealth } from "../../src/daemon/health/health.ts";
 import type { DaemonStatus } from "../../src/daemon/status/daemon-status.ts";
 import { INITIAL_STATE } from "../../src/kube/source.ts";
@@ -20,7 +21,7 @@ export function daemonStatus(objects: Objects, options: Partial<DaemonStatus> = 
   const nodeContext = testNodeContext();
   const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
-  const family = { lastSynced: NOW - 3000, pendingSince: undefined, problem: "" };
+  const current = { lastSynced: NOW - 3000, pendingSince: undefined, problem: "" };
   const followed = {
     ...INITIAL_STATE,
     synced: true,
@@ -45,13 +46,13 @@ export function daemonStatus(objects: Objects, options: Partial<DaemonStatus> = 
     state: renderer.state,
     quarantined: new Map(),
     health: judgeHealth(
-      { families: { ip: family, ip6: family }, nodeName: cache.node.name, node: cache.node },
+      { ...current, families: FAMILIES, excluded: {}, nodeName: cache.node.name, node: cache.node },
       NOW,
       60_000,
     ),
     problems: [],
     sources: { services: followed, endpointslices: followed, nodes: followed, servicecidrs: followed },
-    history: { syncs: 12, failures: 0, repairs: 0, fullSync: undefined, repair: undefined, ...UP_TO_DATE },
+    history: { syncs: 12, failures: 0, repairs: 0, ...UP_TO_DATE },
     pending: { since: undefined, services: [] },
     timeline: Array.from({ length: 60 }, () => ({ syncs: 0, outOfSyncMs: 0 })),
     costlyTables: [],

@@ -88,7 +88,7 @@ function answer(
 ): HttpAnswer {
   const body = {
     // kube-proxy gives the current time while it is healthy, not that of the last sync.
-    lastUpdated: timestamp(healthy ? now : lastSync(report)),
+    lastUpdated: timestamp(healthy ? now : report.lastSynced),
     currentTime: timestamp(now),
     ...extra,
     healthy,
@@ -110,13 +110,6 @@ function familyStatus({ families }: HealthReport): Record<string, unknown> {
     };
   }
   return status;
-}
-
-function lastSync({ families }: HealthReport): number | undefined {
-  const times = Object.values(families).flatMap(({ lastSynced }) =>
-    lastSynced === undefined ? [] : [lastSynced],
-  );
-  return times.length === 0 ? undefined : Math.min(...times);
 }
 
 /** Formats a time by RFC 3339; undefined as Go's zero time. */

@@ -1,5 +1,5 @@
 import { type Clock, wallTime } from "../../base/clock.ts";
-import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
+import { FAMILY_NAMES, type Family } from "../../base/family.ts";
 import type { Node } from "../../model/node.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { BoundedFrequencyRunner } from "../../sync/bounded-frequency-runner.ts";
@@ -12,21 +12,21 @@ export const UNHEALTHY_AFTER_PERIODS = 2;
 /** The taint that the cluster autoscaler puts on a node before it deletes it (KEP-3836). */
 const TO_BE_DELETED_TAINT = "ToBeDeletedByClusterAutoscaler";
 
-/** The state of one family. Times are milliseconds since 1970. */
-export interface FamilyHealth {
+/**
+ * The state that health is judged by. Both families change in one transaction, and have the same times.
+ * Milliseconds since 1970.
+ */
+export interface HealthSnapshot {
+  /** The families of the host. */
+  readonly families: readonly Family[];
+  /** Why the kernel refuses the tables of a family; absent if it accepts them. */
+  readonly excluded: Readonly<Partial<Record<Family, string>>>;
   /** Time at which the rules were last up to date; undefined before the first sync. */
   readonly lastSynced: number | undefined;
   /** Time since which the rules have been out of date; undefined if they are up to date. */
   readonly pendingSince: number | undefined;
   /** Why they are out of date; "" if no reason but time is known. */
   readonly problem: string;
-  /** Why the kernel refuses the tables of this family; absent if it accepts them. */
-  readonly excluded?: string | undefined;
-}
-
-/** The state that health is judged by. A family that is not served is absent. */
-export interface HealthSnapshot {
-  readonly families: Readonly<Partial<Record<Family, FamilyHealth>>>;
   readonly nodeName: string;
   /** Undefined until our Node object is first received. */
   readonly node: Pick<Node, "deleting" | "taints"> | undefined;
@@ -56,6 +56,8 @@ export interface HealthReport {
    * Whether load balancers may send new connections to this node: its Node exists and is not being deleted.
    */
   readonly nodeEligible: boolean;
+  /** As in {@link HealthSnapshot}. */
+  readonly lastSynced: number | undefined;
   readonly families: Readonly<Partial<Record<Family, FamilyVerdict>>>;
   /** The problems, one sentence each; empty if there are none. */
   readonly reasons: readonly string[];
@@ -66,26 +68,26 @@ export interface HealthReport {
  * milliseconds. An idle proxy is healthy, however long nothing has changed.
  */
 export function judgeHealth(snapshot: HealthSnapshot, now: number, threshold: number): HealthReport {
-  const verdicts: Partial<Record<Family, FamilyVerdict>> = {};
-  for (const family of FAMILIES) {
-    const health = snapshot.families[family];
-    if (health === undefined) continue;
-    verdicts[family] =
-      health.excluded === undefined
-        ? judgeFamily(health, now, threshold)
-        : excludedVerdict(family, health.excluded);
-  }
-  const all = Object.values(verdicts);
-  const programmed = all.filter(({ isExcluded }) => !isExcluded);
+  const { families, excluded, lastSynced } = snapshot;
+  const outOfDate = whyOutOfDate(snapshot, now, threshold);
+  const healthy = outOfDate === "";
+  const programmed = { healthy, lastSynced, reason: outOfDate, isExcluded: false };
+  const verdicts = families.map((family): [Family, FamilyVerdict] => {
+    const why = excluded[family];
+    if (why === undefined) return [family, programmed];
+    const reason = `${FAMILY_NAMES[family]} is not served: ${why}`;
+    return [family, { healthy: false, lastSynced: undefined, reason, isExcluded: true }];
+  });
   const ineligible = whyIneligible(snapshot);
+  const reasons = [...verdicts.map(([, { reason }]) => reason), ineligible];
   return {
-    proxyHealthy: programmed.every(({ healthy }) => healthy),
-    live: programmed.every(({ healthy, lastSynced }) => healthy || lastSynced === undefined),
-    ready: programmed.every(({ lastSynced }) => lastSynced !== undefined),
+    proxyHealthy: healthy,
+    live: healthy || lastSynced === undefined,
+    ready: lastSynced !== undefined,
     nodeEligible: ineligible === "",
-    families: verdicts,
-    // Both families change in one transaction, so they mostly fail for the same reason.
-    reasons: [...new Set([...all.map(({ reason }) => reason), ineligible].filter((reason) => reason !== ""))],
+    lastSynced,
+    families: Object.fromEntries(verdicts),
+    reasons: [...new Set(reasons.filter((reason) => reason !== ""))],
   };
 }
 
@@ -94,25 +96,15 @@ export function isServed({ proxyHealthy, families }: HealthReport, family: Famil
   return proxyHealthy && families[family]?.isExcluded !== true;
 }
 
-function excludedVerdict(family: Family, why: string): FamilyVerdict {
-  const reason = `${FAMILY_NAMES[family]} is not served: ${why}`;
-  return { healthy: false, lastSynced: undefined, reason, isExcluded: true };
-}
-
-function judgeFamily(
-  { lastSynced, pendingSince, problem }: FamilyHealth,
+function whyOutOfDate(
+  { lastSynced, pendingSince = Number.POSITIVE_INFINITY, problem }: HealthSnapshot,
   now: number,
   threshold: number,
-): FamilyVerdict {
-  if (pendingSince === undefined || now - pendingSince < threshold)
-    return { healthy: true, lastSynced, reason: "", isExcluded: false };
-  const what = outOfDateText(lastSynced, `${Math.floor((now - pendingSince) / 1000)} s`);
-  return {
-    healthy: false,
-    lastSynced,
-    isExcluded: false,
-    reason: problem === "" ? what : `${what}: ${problem}`,
-  };
+): string {
+  const pending = now - pendingSince;
+  if (pending < threshold) return "";
+  const what = outOfDateText(lastSynced, `${Math.floor(pending / 1000)} s`);
+  return problem === "" ? what : `${what}: ${problem}`;
 }
 
 /** @param duration how long the kernel has lacked changes, as text */
@@ -136,9 +128,9 @@ interface Watched {
   readonly cache: Pick<ObjectCache, "node" | "isNodeKnown">;
   readonly history: {
     snapshot(): {
-      readonly lastSyncedAt: number | undefined;
+      readonly lastSyncedAt?: number | undefined;
       /** Why the last sync failed. */
-      readonly problem: string | undefined;
+      readonly problem?: string | undefined;
       /** Those of the last sync that succeeded. */
       readonly excludedFamilies: SyncReport["excludedFamilies"];
     };
@@ -176,8 +168,8 @@ export class HealthTracker {
     return isFirst ? wallTime(this.#clock, this.#startedAt) : runner.pendingSince;
   }
 
-  /** The state of each family that the kernel accepts: both change in one transaction. */
-  get state(): Omit<FamilyHealth, "excluded"> {
+  /** The state of the rules. */
+  get state(): Pick<HealthSnapshot, "lastSynced" | "pendingSince" | "problem"> {
     const { tracker, history } = this.#watched;
     const { lastSyncedAt, problem = "" } = history.snapshot();
     const waitingFor = this.#awaited === undefined ? tracker.waitingFor : [this.#awaited];
@@ -190,12 +182,10 @@ export class HealthTracker {
 
   snapshot(): HealthSnapshot {
     const { cache, history } = this.#watched;
-    const { excludedFamilies } = history.snapshot();
-    const { state } = this;
     return {
-      families: Object.fromEntries(
-        this.#families.map((family) => [family, { ...state, excluded: excludedFamilies.get(family) }]),
-      ),
+      ...this.state,
+      families: this.#families,
+      excluded: Object.fromEntries(history.snapshot().excludedFamilies),
       nodeName: cache.node.name,
       node: cache.isNodeKnown ? cache.node : undefined,
     };

@@ -32,7 +32,7 @@ export interface DaemonStatus {
   readonly history: SyncHistorySnapshot;
   readonly pending: Pending;
   /** The last hour, oldest minute first. */
-  readonly timeline: readonly TimelineMinute[];
+  readonly timeline: readonly Readonly<TimelineMinute>[];
   /** The cards of features; absent for none. */
   readonly cards?: readonly FeatureCard[];
   /** What features have that has a limit; absent for nothing. */
@@ -46,7 +46,8 @@ export interface DaemonStatus {
   readonly affinityEntries: Partial<ByFamily<number>>;
   /** Clients in sets of features, as last read. */
   readonly countedClients: readonly CountedClients[];
-  readonly conntrack: ConntrackStatus;
+  /** Tracked connections, and their maximum number; undefined while the kernel tracks none. */
+  readonly conntrack: { readonly entries: number | undefined; readonly capacity: number | undefined };
 }
 
 /** Memory of the daemon, its container and its programs. Bytes. */
@@ -56,12 +57,6 @@ export interface MemoryStatus {
   /** Undefined outside a container. */
   readonly container: ContainerMemory | undefined;
   readonly programs: readonly ProgramMemory[];
-}
-
-/** Tracked connections, and their maximum number; undefined while the kernel tracks none. */
-export interface ConntrackStatus {
-  readonly entries: number | undefined;
-  readonly capacity: number | undefined;
 }
 
 /** Desired changes that are not in the kernel yet. */

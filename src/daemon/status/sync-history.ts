@@ -16,32 +16,22 @@ export interface SyncHistorySnapshot {
   readonly syncs: number;
   readonly failures: number;
   readonly repairs: number;
-  readonly fullSync: FullSyncRecord | undefined;
+  readonly fullSync?: FullSyncRecord;
   /** The last sync that repaired something. */
-  readonly repair: FullSyncRecord | undefined;
+  readonly repair?: FullSyncRecord;
   /** When the kernel was last brought up to date. */
-  readonly lastSyncedAt: number | undefined;
+  readonly lastSyncedAt?: number | undefined;
   /** When the kernel was last known to have the desired tables. */
-  readonly verifiedAt: number | undefined;
-  /** Why the last sync failed; undefined after a success. */
-  readonly problem: string | undefined;
+  readonly verifiedAt?: number | undefined;
+  /** Why the last sync failed; absent after a success. */
+  readonly problem?: string | undefined;
   /** The families without rules, as of the last sync that succeeded. */
   readonly excludedFamilies: SyncReport["excludedFamilies"];
 }
 
 /** Keeps the last syncs and counts all of them, for the status page. */
 export class SyncHistory implements SyncSubscriber {
-  #snapshot: SyncHistorySnapshot = {
-    syncs: 0,
-    failures: 0,
-    repairs: 0,
-    fullSync: undefined,
-    repair: undefined,
-    lastSyncedAt: undefined,
-    verifiedAt: undefined,
-    problem: undefined,
-    excludedFamilies: new Map(),
-  };
+  #snapshot: SyncHistorySnapshot = { syncs: 0, failures: 0, repairs: 0, excludedFamilies: new Map() };
 
   synced(report: SyncReport): void {
     const { endedAt: lastSyncedAt, durationMs, reason, kind, excludedFamilies } = report;
@@ -88,13 +78,8 @@ const MINUTE = 60_000;
 
 /** One minute. */
 export interface TimelineMinute {
-  readonly syncs: number;
-  /** Time in which the rules were out of date, milliseconds. */
-  readonly outOfSyncMs: number;
-}
-
-interface Bucket {
   syncs: number;
+  /** Time in which the rules were out of date, milliseconds. */
   outOfSyncMs: number;
 }
 
@@ -105,7 +90,7 @@ interface Bucket {
 export class SyncTimeline implements SyncSubscriber {
   readonly #health: Pick<HealthTracker, "pendingSince">;
   /** By minute since 1970. */
-  readonly #buckets = new Map<number, Bucket>();
+  readonly #buckets = new Map<number, TimelineMinute>();
   /** End of the counted time out of sync. */
   #countedUntil = 0;
 
@@ -120,7 +105,7 @@ export class SyncTimeline implements SyncSubscriber {
   }
 
   /** Returns the last 60 minutes, oldest first. The last one is the current, incomplete minute. */
-  minutes(now: number): readonly TimelineMinute[] {
+  minutes(now: number): readonly Readonly<TimelineMinute>[] {
     const since = this.#health.pendingSince;
     if (since !== undefined) this.#countOutOfSync(since, now);
     const first = minuteOf(now) - TIMELINE_MINUTES + 1;
@@ -141,7 +126,7 @@ export class SyncTimeline implements SyncSubscriber {
     }
   }
 
-  #bucket(minute: number): Bucket {
+  #bucket(minute: number): TimelineMinute {
     const found = this.#buckets.get(minute);
     if (found !== undefined) return found;
     const bucket = { syncs: 0, outOfSyncMs: 0 };

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { FAMILIES } from "../../../../src/base/family.ts";
 import { judgeHealth } from "../../../../src/daemon/health/health.ts";
 import { type DaemonStatus, pendingServices } from "../../../../src/daemon/status/daemon-status.ts";
 import { sparklineHtml } from "../../../../src/daemon/status/overview-html.ts";
@@ -34,13 +35,10 @@ describe("the card Health", () => {
   });
 
   test("is not healthy while the kernel refuses a family, and names the family", () => {
-    const family = { lastSynced: NOW, pendingSince: undefined, problem: "" };
-    const families = { ip: family, ip6: { ...family, excluded: "Operation not supported" } };
-    const health = judgeHealth(
-      { families, nodeName: "node-1", node: { deleting: false, taints: [] } },
-      NOW,
-      60_000,
-    );
+    const current = { lastSynced: NOW, pendingSince: undefined, problem: "" };
+    const excluded = { ip6: "Operation not supported" };
+    const of = { families: FAMILIES, nodeName: "node-1", node: { deleting: false, taints: [] } };
+    const health = judgeHealth({ ...current, excluded, ...of }, NOW, 60_000);
     expect(text({ health })).toContain(
       "Health without IPv6 IPv6 is not served: Operation not supported Last sync",
     );
