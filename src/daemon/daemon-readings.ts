@@ -8,11 +8,7 @@ import type { Proxier } from "./proxier.ts";
 import { AffinityPoller } from "./readings/affinity-poller.ts";
 
 /** Readings of the entries that packets added to our tables: periodic, or on demand. */
-export interface Readings {
-  readonly affinity: AffinityPoller;
-  /** None in a dry run. */
-  readonly features: readonly DaemonPart[];
-}
+export type Readings = Readonly<ReturnType<typeof createReadings>>;
 
 /** Makes the readings; nothing is read yet. */
 export function createReadings(
@@ -20,7 +16,7 @@ export function createReadings(
   proxier: Proxier,
   metrics: Metrics,
   events: EventRecorder,
-): Readings {
+) {
   const { nodeName, tables, nft, system, logger, dryRun } = input;
   const { cache, loop, reconciler } = proxier;
   return {

@@ -2,7 +2,6 @@ import type { Clock, Timer } from "../base/clock.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import type { StatePart } from "../features/seam/state-part.ts";
 import { stateParts } from "../features/selection.ts";
-import type { ObjectSource } from "../kube/source.ts";
 import { ObjectCache } from "../model/object-cache.ts";
 import { BoundedFrequencyRunner } from "../sync/bounded-frequency-runner.ts";
 import { ChangeTracker } from "../sync/change-tracker.ts";
@@ -15,17 +14,7 @@ import type { DaemonInput } from "./daemon-input.ts";
  * The parts that program the kernel from the objects of the cluster, in the order in which they process a
  * change.
  */
-export interface Proxier {
-  readonly source: ObjectSource;
-  readonly tracker: ChangeTracker;
-  readonly cache: ObjectCache;
-  readonly runner: BoundedFrequencyRunner;
-  readonly nodeContext: NodeContextReader;
-  /** What features add to the desired state. */
-  readonly stateParts: readonly StatePart[];
-  readonly reconciler: Reconciler;
-  readonly loop: SyncLoop;
-}
+export type Proxier = Readonly<ReturnType<typeof createProxier>>;
 
 /**
  * Makes a proxier; nothing runs yet.
@@ -36,7 +25,7 @@ export function createProxier(
   { options: initial, nodeName, nft, tables, system, logger, objects, dryRun }: DaemonInput,
   options: () => ProxyOptions,
   host: HostView,
-): Proxier {
+) {
   const { clock } = system;
   const cache = new ObjectCache(nodeName, options());
   const runner = new BoundedFrequencyRunner(clock, () => options().minSyncPeriodMs);
@@ -47,6 +36,7 @@ export function createProxier(
   const { readHost } = system;
   const { apiServers } = objects;
   const nodeContext = new NodeContextReader({ options, cache, host, apiServers, readHost });
+  /** What features add to the desired state. */
   const parts = stateParts(initial, { cache, clock, isFinal: false });
   const reconciler = new Reconciler({ cache, nft, tables, stateParts: parts, checksHealth: !dryRun });
   const loop = new SyncLoop({ clock, logger, tracker, runner, reconciler, nodeContext });

@@ -212,7 +212,7 @@ export class EventRecorder {
     const now = clock.monotonic();
     for (const [key, series] of this.#series) {
       if (series.count > series.reported && !series.isCommon) {
-        const patch = seriesPatch({ count: series.count, lastAt: wallTime(clock, series.lastAt) });
+        const patch = seriesPatch(series.count, wallTime(clock, series.lastAt));
         this.#send("PATCH", series.path, series.about, patch, () => this.#series.delete(key));
         series.reported = series.count;
       } else if (now - series.lastAt >= SERIES_LIFETIME) {
@@ -256,9 +256,7 @@ function isKept({ isCommon, lastAt, createdAt }: Series, now: number): boolean {
   return now - lastAt < SERIES_LIFETIME && !(isCommon && now - createdAt >= EVENT_LIFETIME);
 }
 
-function newId(): string {
-  return randomUUID().replaceAll("-", "");
-}
+const newId = () => randomUUID().replaceAll("-", "");
 
 /** Returns an id that is the same on all nodes. */
 function commonId({ regarding, reason, clusterKey }: EventNote): string {

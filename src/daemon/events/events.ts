@@ -183,14 +183,6 @@ export interface EventOrigin {
   readonly at: number;
 }
 
-/** The repetitions of an Event. */
-export interface EventSeries {
-  /** At least 2. */
-  readonly count: number;
-  /** Milliseconds since 1970. */
-  readonly lastAt: number;
-}
-
 /** Returns the namespace of an Event: that of its object; by convention "default" for a Node. */
 export function eventNamespace({ namespace }: EventSubject): string {
   return namespace === "" ? "default" : namespace;
@@ -236,8 +228,12 @@ function eventName(subject: string, id: string): string {
   return `${subject.slice(0, NAME_LIMIT - id.length - 1).replace(/[.-]+$/, "")}.${id}`;
 }
 
-/** Makes the patch for a repeated Event. Nothing else of an Event may change. */
-export function seriesPatch({ count, lastAt }: EventSeries) {
+/**
+ * Makes the patch for a repeated Event. Nothing else of an Event may change.
+ * @param count at least 2
+ * @param lastAt milliseconds since 1970
+ */
+export function seriesPatch(count: number, lastAt: number) {
   return { series: { count, lastObservedTime: microTime(lastAt) } };
 }
 
