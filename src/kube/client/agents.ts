@@ -159,7 +159,8 @@ function limitConnecting(sent: ClientRequest, socket: Socket, within: number): v
   // A connection through a tunnel is new while its handshake lasts. The types lack the field.
   const { secureConnecting = false } = socket as Partial<{ secureConnecting: boolean }>;
   if (!socket.connecting && !secureConnecting) return;
-  const fail = () => sent.destroy(socket.connecting ? noConnection(within) : noHandshake(within));
+  const noHandshake = () => new Error(`no TLS handshake within ${within} ms`);
+  const fail = () => sent.destroy(socket.connecting ? noConnection(within) : noHandshake());
   const timer = setTimeout(fail, within);
   for (const event of [socket instanceof TLSSocket ? "secureConnect" : "connect", "close"])
     socket.once(event, () => clearTimeout(timer));
@@ -168,8 +169,4 @@ function limitConnecting(sent: ClientRequest, socket: Socket, within: number): v
 /** An error with the code that the kernel would report later. */
 function noConnection(within: number): Error {
   return Object.assign(new Error(`no connection within ${within} ms`), { code: "ETIMEDOUT" });
-}
-
-function noHandshake(within: number): Error {
-  return new Error(`no TLS handshake within ${within} ms`);
 }

@@ -1,6 +1,6 @@
 import { type Protocol, type ServiceName, serviceName } from "../../model/ids.ts";
 import { canonicalAddress } from "../../model/ip.ts";
-import { protocolOf } from "./decode.ts";
+import { hasLabel, protocolOf } from "./decode.ts";
 import { ingressOf, type RawService } from "./raw-service.ts";
 import { decodeService, PROXY_NAME_LABEL } from "./service.ts";
 
@@ -50,7 +50,8 @@ export function ignoredService(object: unknown): IgnoredService | undefined {
   const decoded = decodeService(object);
   if (decoded.kind !== "ignored") return undefined;
   const raw = object as RawService;
-  const { spec } = raw;
+  const { metadata, spec } = raw;
+  const proxy = metadata.labels?.[PROXY_NAME_LABEL];
   const texts = [
     spec.clusterIP,
     ...(spec.clusterIPs ?? []),
@@ -60,7 +61,7 @@ export function ignoredService(object: unknown): IgnoredService | undefined {
   const addresses = texts.flatMap((text) => canonicalAddress(text ?? "") ?? []);
   return {
     name: nameOf(raw),
-    reason: reasonOf(raw, decoded.reason),
+    reason: proxy ? `${decoded.reason} (${proxy})` : decoded.reason,
     why: whyOf(raw),
     addresses: [...new Set(addresses)],
     nodePorts: (spec.ports ?? []).flatMap(({ protocol, nodePort }) =>
@@ -86,18 +87,8 @@ function nameOf({ metadata }: RawService): ServiceName {
   return serviceName(metadata.namespace ?? "default", metadata.name);
 }
 
-function proxyNameOf({ metadata }: RawService): string | undefined {
-  const labels = metadata.labels ?? {};
-  return Object.hasOwn(labels, PROXY_NAME_LABEL) ? (labels[PROXY_NAME_LABEL] ?? "") : undefined;
-}
-
-function reasonOf(raw: RawService, reason: string): string {
-  const proxy = proxyNameOf(raw);
-  return proxy ? `${reason} (${proxy})` : reason;
-}
-
-function whyOf(raw: RawService): IgnoredService["why"] {
-  if (proxyNameOf(raw) !== undefined) return "other-proxy";
-  if (raw.spec.type === "ExternalName") return "external-name";
-  return (raw.spec.clusterIP || raw.spec.clusterIPs?.[0]) === "None" ? "headless" : "no-cluster-ip";
+function whyOf({ metadata, spec }: RawService): IgnoredService["why"] {
+  if (hasLabel(metadata, PROXY_NAME_LABEL)) return "other-proxy";
+  if (spec.type === "ExternalName") return "external-name";
+  return (spec.clusterIP || spec.clusterIPs?.[0]) === "None" ? "headless" : "no-cluster-ip";
 }

@@ -30,6 +30,14 @@ function isReserved(address: string): boolean {
 }
 
 /**
+ * Returns true for addresses that no external IP may be. Source: ValidateNonSpecialIP,
+ * https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/apis/core/validation/validation.go
+ */
+function isSpecial(address: string): boolean {
+  return isReserved(address) || isLinkLocal(address);
+}
+
+/**
  * Returns the cluster IP of each family, "" for none.
  * @returns undefined, with diagnostics, if an address is malformed or the fields contradict each other; the
  * Service is then invalid
@@ -82,42 +90,21 @@ export const NO_EXTERNAL_ADDRESSES: ExternalAddresses = {
   loadBalancerSourceRanges: NONE,
 };
 
-/** Returns the valid addresses, of the families that the Service has. */
+/**
+ * Returns the valid addresses, of the families that the Service has, and the source ranges that are allowed
+ * to connect to load balancer IPs. A malformed range is ignored, which allows fewer clients. But an empty
+ * list would allow all clients: if no valid range is left for a family, its load balancer IPs are not served.
+ */
 export function externalAddressesOf(
   raw: RawService,
   families: ByFamily<boolean>,
   diagnostics: FieldDiagnostic[],
 ): ExternalAddresses {
-  return {
-    externalIPs: externalIPsOf(raw.spec, families, diagnostics),
-    ...loadBalancerOf(raw, families, diagnostics),
-  };
-}
-
-/**
- * Returns the valid external IPs by family. Source: ValidateNonSpecialIP,
- * https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/apis/core/validation/validation.go
- */
-function externalIPsOf(
-  spec: RawServiceSpec,
-  families: ByFamily<boolean>,
-  diagnostics: FieldDiagnostic[],
-): ByFamily<readonly string[]> {
-  const isSpecial = (address: string) => isReserved(address) || isLinkLocal(address);
-  const read = (text: string) => readAddress(text, isSpecial, families);
-  return textsByFamily(located(spec.externalIPs, "spec.externalIPs"), read, diagnostics);
-}
-
-/**
- * Returns the load balancer IPs and the source ranges that are allowed to connect to them. A malformed range
- * is ignored, which allows fewer clients. But an empty list would allow all clients: if no valid range is
- * left for a family, its load balancer IPs are not served.
- */
-function loadBalancerOf(
-  raw: RawService,
-  families: ByFamily<boolean>,
-  diagnostics: FieldDiagnostic[],
-): Pick<Service, "loadBalancerIPs" | "loadBalancerSourceRanges"> {
+  const externalIPs = textsByFamily(
+    located(raw.spec.externalIPs, "spec.externalIPs"),
+    (text) => readAddress(text, isSpecial, families),
+    diagnostics,
+  );
   let loadBalancerIPs = textsByFamily(
     // Only with this mode do packets reach nodes with that destination: https://kep.k8s.io/1860.
     ingressAddresses(raw).filter(({ ipMode }) => (ipMode ?? "VIP") === "VIP"),
@@ -134,7 +121,7 @@ function loadBalancerOf(
     for (const address of loadBalancerIPs[family]) diagnostics.push(unguarded(address));
     loadBalancerIPs = { ...loadBalancerIPs, [family]: [] };
   }
-  return { loadBalancerIPs, loadBalancerSourceRanges: ranges };
+  return { externalIPs, loadBalancerIPs, loadBalancerSourceRanges: ranges };
 }
 
 /**

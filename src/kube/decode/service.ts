@@ -1,4 +1,4 @@
-import { byFamily, type Family } from "../../base/family.ts";
+import { byFamily } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import { SharedValues } from "../../base/shared-values.ts";
 import { type Excess, excessOf, MOST_ADDRESSES, MOST_SOURCE_RANGES } from "../../model/budgets.ts";
@@ -8,7 +8,6 @@ import { annotatedFields, SERVICE_ANNOTATIONS } from "./annotations.ts";
 import {
   DECODE_DEFAULTS,
   type Decoded,
-  type DecodeOptions,
   type FieldDiagnostic,
   fieldError,
   hasLabel,
@@ -40,38 +39,19 @@ export function decodeService(object: unknown, options = DECODE_DEFAULTS): Decod
   const { errors, part } = shapeOf("Service", object);
   if (part === undefined) return invalid(errors);
   const raw = part.value as RawService;
+  const { metadata, spec } = raw;
   const isWhole = errors.length === 0;
   const reason = notServed(raw, part);
   if (reason !== undefined) return isWhole ? { kind: "ignored", reason } : invalid(errors);
   const diagnostics: FieldDiagnostic[] = [];
-  const clusterIPs = clusterIPsOf(raw.spec, diagnostics);
-  const ports = portsOf(raw.spec.ports ?? [], diagnostics);
+  const clusterIPs = clusterIPsOf(spec, diagnostics);
+  const ports = portsOf(spec.ports ?? [], diagnostics);
   if (ports.length === 0) diagnostics.push(fieldError("missing-field", "spec.ports", "must have a port"));
   const invalidPorts = isWhole && ports.length > 0 ? [] : invalidPortNames(object, ports);
-  const value = serviceOf(raw, { clusterIPs, ports, invalidPorts, options, diagnostics });
-  if (isWhole && clusterIPs !== undefined && ports.length > 0) return valid(value, diagnostics);
-  return invalid([...errors, ...independent(diagnostics, part)]);
-}
-
-/** The parts of a Service that decide whether it is valid, and that its other fields depend on. */
-interface ServiceParts {
-  /** Undefined if they are invalid. Addresses of both families are then accepted. */
-  readonly clusterIPs: Record<Family, string> | undefined;
-  readonly ports: readonly ServicePortSpec[];
-  /** The names of ports that were omitted as invalid; undefined if some of them are unknown. */
-  readonly invalidPorts: readonly string[] | undefined;
-  readonly options: DecodeOptions;
-  readonly diagnostics: FieldDiagnostic[];
-}
-
-function serviceOf(
-  raw: RawService,
-  { clusterIPs, ports, invalidPorts, options, diagnostics }: ServiceParts,
-): Service {
+  // Without valid cluster IPs, addresses of both families are accepted.
   const families = byFamily((family) => clusterIPs?.[family] !== "");
-  const { metadata, spec } = raw;
   const excess = excessIn(raw);
-  return {
+  const value: Service = {
     name: serviceName(metadata.namespace ?? "default", metadata.name),
     uid: metadata.uid ?? "",
     createdAt: timeOf(metadata.creationTimestamp, "metadata.creationTimestamp", diagnostics),
@@ -87,6 +67,8 @@ function serviceOf(
     healthCheckNodePort: healthCheckNodePortOf(spec),
     deleting: Boolean(metadata.deletionTimestamp),
   };
+  if (isWhole && clusterIPs !== undefined && ports.length > 0) return valid(value, diagnostics);
+  return invalid([...errors, ...independent(diagnostics, part)]);
 }
 
 /**

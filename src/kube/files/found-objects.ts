@@ -54,15 +54,13 @@ export function objectsIn({ value }: Pick<InputDocument, "value">): FoundObject[
 
 function find(value: unknown, path: string, inherited: Inherited, depth: number): FoundObject[] {
   if (!isRecord(value))
-    return [
-      { kind: "invalid", path, reason: `must be an object with apiVersion and kind, not ${quoted(value)}` },
-    ];
+    return invalid(path, `must be an object with apiVersion and kind, not ${quoted(value)}`);
   const kind = value.kind ?? inherited.kind;
   const apiVersion = value.apiVersion ?? inherited.apiVersion;
-  if (typeof kind !== "string" || kind === "") return [missing(path, "kind", kind)];
-  if (typeof apiVersion !== "string" || apiVersion === "") return [missing(path, "apiVersion", apiVersion)];
+  if (typeof kind !== "string" || kind === "") return missing(path, "kind", kind);
+  if (typeof apiVersion !== "string" || apiVersion === "") return missing(path, "apiVersion", apiVersion);
   const [group, version] = splitVersion(apiVersion);
-  const toItems = inheritance(kind, apiVersion);
+  const toItems = inheritance(kind, group, apiVersion);
   if (toItems !== undefined) return itemsOf(value, path, toItems, depth);
   const reason = UNREAD_KINDS.get(`${group}/${kind}`);
   if (reason !== undefined) return [{ kind: "ignored", path, object: value, of: kind, reason }];
@@ -70,18 +68,11 @@ function find(value: unknown, path: string, inherited: Inherited, depth: number)
   const { versions } = KNOWN_KINDS[kind];
   if (versions.includes(version)) return [{ kind: "object", of: kind, path, object: value }];
   const known = versions.map((each) => (group === "" ? each : `${group}/${each}`)).join(" or ");
-  return [
-    {
-      kind: "invalid",
-      path: joinPath(path, "apiVersion"),
-      reason: `must be ${known}, not ${quoted(apiVersion)}`,
-    },
-  ];
+  return invalid(joinPath(path, "apiVersion"), `must be ${known}, not ${quoted(apiVersion)}`);
 }
 
 /** Returns the fields that a list's items inherit; undefined if it is not a list, or one of other kinds. */
-function inheritance(kind: string, apiVersion: string): Inherited | undefined {
-  const [group] = splitVersion(apiVersion);
+function inheritance(kind: string, group: string, apiVersion: string): Inherited | undefined {
   if (kind === "List" && group === "") return {};
   const listed = kind.endsWith("List") ? kind.slice(0, -"List".length) : undefined;
   return listed !== undefined && isKnown(listed, group) ? { kind: listed, apiVersion } : undefined;
@@ -95,16 +86,18 @@ function itemsOf(
 ): FoundObject[] {
   const items = list.items ?? [];
   const itemsPath = joinPath(path, "items");
-  if (!Array.isArray(items)) {
-    return [{ kind: "invalid", path: itemsPath, reason: `must be an array, not ${quoted(items)}` }];
-  }
-  if (depth === DEEPEST_LIST) return [{ kind: "invalid", path, reason: "is a list within too many lists" }];
+  if (!Array.isArray(items)) return invalid(itemsPath, `must be an array, not ${quoted(items)}`);
+  if (depth === DEEPEST_LIST) return invalid(path, "is a list within too many lists");
   return items.flatMap((item, index) => find(item, joinPath(itemsPath, index), inherited, depth + 1));
 }
 
-function missing(path: string, field: string, value: unknown): FoundObject {
+function missing(path: string, field: string, value: unknown): FoundObject[] {
   const reason = value === undefined || value === null ? "is missing" : `must be text, not ${quoted(value)}`;
-  return { kind: "invalid", path: joinPath(path, field), reason };
+  return invalid(joinPath(path, field), reason);
+}
+
+function invalid(path: string, reason: string): FoundObject[] {
+  return [{ kind: "invalid", path, reason }];
 }
 
 function splitVersion(apiVersion: string): readonly [group: string, version: string] {

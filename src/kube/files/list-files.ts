@@ -1,4 +1,3 @@
-import type { Stats } from "node:fs";
 import { readdir, realpath, stat } from "node:fs/promises";
 import { join, normalize } from "node:path";
 import { systemReason, unreadable } from "./diagnostic.ts";
@@ -23,7 +22,7 @@ export async function listFiles(paths: readonly string[]): Promise<FileList> {
   const files = new Set<string>();
   const empty: string[] = [];
   for (const path of paths) {
-    if (path === "-" || !(await statOf(path)).isDirectory()) files.add(normalize(path));
+    if (path === "-" || !(await attempt(path, () => stat(path))).isDirectory()) files.add(normalize(path));
     else {
       const found = await manifestsUnder(path, new Set());
       for (const file of found) files.add(file);
@@ -42,21 +41,15 @@ async function manifestsUnder(directory: string, visited: Set<string>): Promise<
   const names = await attempt(directory, () => readdir(directory));
   for (const name of names.filter((each) => !each.startsWith(".")).sort()) {
     const path = join(directory, name);
-    const stats = await statOf(path, !MANIFEST.test(name));
-    if (stats.isDirectory()) for (const found of await manifestsUnder(path, visited)) result.push(found);
-    else if (stats.isFile() && MANIFEST.test(name)) result.push(path);
+    const isManifest = MANIFEST.test(name);
+    // Another entry may be a dangling link.
+    const stats = isManifest
+      ? await attempt(path, () => stat(path))
+      : await stat(path).catch(() => undefined);
+    if (stats?.isDirectory()) for (const found of await manifestsUnder(path, visited)) result.push(found);
+    else if (isManifest && stats?.isFile()) result.push(path);
   }
   return result;
-}
-
-/** @param mayBeMissing true for an entry that is not a manifest: it may be a dangling link */
-async function statOf(path: string, mayBeMissing = false): Promise<Pick<Stats, "isDirectory" | "isFile">> {
-  try {
-    return await stat(path);
-  } catch (error) {
-    if (mayBeMissing) return { isDirectory: () => false, isFile: () => false };
-    throw unreadable(path, systemReason(error));
-  }
 }
 
 async function attempt<T>(path: string, action: () => Promise<T>): Promise<T> {
