@@ -10,7 +10,7 @@ import { SourceStatus } from "../source-status.ts";
 import type { Availability } from "./availability.ts";
 import { type FirstState, type ListOptions, listObjects } from "./list.ts";
 import { type Resource, withoutFieldSelector } from "./resources.ts";
-import { NO_WAIT, RetryPacing, type Wait } from "./retry-pacing.ts";
+import { RetryPacing, type Wait } from "./retry-pacing.ts";
 import { type WatchEvent, watchEvents } from "./watch.ts";
 
 /**
@@ -136,9 +136,9 @@ export class Reflector<T> {
     try {
       if (!this.#isListDue) return await this.#watch(this.#version);
       await this.#list();
-      return NO_WAIT;
+      return 0;
     } catch (error) {
-      return this.#stopped ? NO_WAIT : this.#recover(asApiFailure(error));
+      return this.#stopped ? 0 : this.#recover(asApiFailure(error));
     }
   }
 
@@ -216,7 +216,7 @@ export class Reflector<T> {
       isStable = clock.monotonic() - openedAt >= STABLE_AFTER;
       if (isStable) this.#pacing.reset();
     }
-    if (isStable) return NO_WAIT;
+    if (isStable) return 0;
     const newsCame = this.#news > newsBefore;
     if (!newsCame) this.#status.countError("short-watch");
     return this.#pacing.afterShortWatch(newsCame);
@@ -254,7 +254,7 @@ export class Reflector<T> {
         { resource: resource.name, reason: failure.message },
         "this API server cannot select by that field (before Kubernetes 1.31); asking for all",
       );
-      return NO_WAIT;
+      return 0;
     }
     if (failure.status === 404 && resource.optional) {
       this.#acceptAbsence(failure);
@@ -264,7 +264,7 @@ export class Reflector<T> {
     // not 404. It may be allowed later, so it is retried and reported like any failure.
     if (failure.kind === "forbidden" && resource.optional && !this.#status.synced)
       this.#acceptAbsence(failure);
-    const wait: Wait =
+    const wait =
       failure.kind === "implausible"
         ? this.#pauseOf(DOUBT_RECHECK)
         : this.#pacing.afterFailure(failure, this.#wasAnswered);
@@ -274,8 +274,8 @@ export class Reflector<T> {
   }
 
   /** A pause of half to all of a time, so that nodes do not ask in step. */
-  #pauseOf(longest: number): Wait {
-    return { kind: "time", milliseconds: longest * (0.5 + this.#options.random() / 2) };
+  #pauseOf(longest: number): number {
+    return longest * (0.5 + this.#options.random() / 2);
   }
 
   /** Follows an optional resource as an empty one while it is not served. */
@@ -300,7 +300,7 @@ export class Reflector<T> {
    * version has expired meanwhile, is only logged at the level debug.
    */
   #logFailure({ kind, message: reason }: ApiFailure, wait: Wait): void {
-    const waits = wait.kind === "time" ? { waitMs: Math.round(wait.milliseconds) } : {};
+    const waits = wait === "turn" ? {} : { waitMs: Math.round(wait) };
     const fields = { resource: this.#resource.name, kind, reason, ...waits };
     const isKnown = this.#loggedReason === reason || (this.#loggedReason !== "" && kind === "gone");
     if (!isKnown) this.#loggedReason = reason;

@@ -12,14 +12,11 @@ const LONGEST_WAIT = 30_000;
 /** Longest Retry-After that is honoured, milliseconds. */
 const LONGEST_RETRY_AFTER = 300_000;
 
-/** The event that a reflector waits for before its next attempt. */
-export type Wait =
-  | { readonly kind: "time"; readonly milliseconds: number }
-  /** The server does not answer: wait for this reflector's turn, or for an answer to another one. */
-  | { readonly kind: "turn" };
-
-/** No wait. */
-export const NO_WAIT: Wait = { kind: "time", milliseconds: 0 };
+/**
+ * The milliseconds that a reflector waits before its next attempt; "turn" if the server does not answer: it
+ * waits for its turn, or for an answer to another reflector.
+ */
+export type Wait = number | "turn";
 
 /**
  * Paces the attempts of one reflector. After answered failures it waits with exponential back-off and full
@@ -68,7 +65,7 @@ export class RetryPacing {
    * @param newsCame true if the watch reported a change before the server closed it: the wait is then the
    * shortest
    */
-  afterShortWatch(newsCame: boolean): Wait {
+  afterShortWatch(newsCame: boolean): number {
     if (newsCame) this.#failures = 0;
     return this.#backOff(0);
   }
@@ -78,34 +75,31 @@ export class RetryPacing {
    * @param wasAnswered true if the server had begun to answer
    */
   afterFailure(failure: ApiFailure, wasAnswered: boolean): Wait {
-    if (!wasAnswered) return { kind: "turn" };
+    if (!wasAnswered) return "turn";
     if (failure.kind !== "gone" || !this.#isFirstExpiry) return this.#backOff(failure.retryAfter);
     this.#isFirstExpiry = false;
-    return { kind: "time", milliseconds: this.#availability.untilList(this.#isWatchLast) };
+    return this.#availability.untilList(this.#isWatchLast);
   }
 
   /**
    * @param retryAfter milliseconds of the server's Retry-After. All its clients get the same: jitter is added
    * to it.
    */
-  #backOff(retryAfter: number): Wait {
+  #backOff(retryAfter: number): number {
     const ceiling = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** Math.min(this.#failures, 30));
     this.#failures += 1;
-    return {
-      kind: "time",
-      milliseconds: Math.min(retryAfter, LONGEST_RETRY_AFTER) + this.#random() * ceiling,
-    };
+    return Math.min(retryAfter, LONGEST_RETRY_AFTER) + this.#random() * ceiling;
   }
 
   /** Waits, during an outage for this reflector's turn. {@link RetryPacing.stop} ends the wait. */
   async pause(wait: Wait): Promise<void> {
-    if (wait.kind === "time" && wait.milliseconds > 0) {
+    if (wait !== "turn" && wait > 0) {
       await this.#until((end) => {
-        const timer = this.#clock.after(wait.milliseconds, end);
+        const timer = this.#clock.after(wait, end);
         return () => timer.cancel();
       });
     }
-    if (wait.kind === "turn" || this.#availability.isUnavailable)
+    if (wait === "turn" || this.#availability.isUnavailable)
       await this.#until((end) => this.#availability.onTurn(end));
   }
 

@@ -17,7 +17,7 @@ const refused = (retryAfter = 0) => new ApiFailure("server", "refused", { retryA
 const clock = new ManualClock();
 const pacing = (random: () => number) =>
   new RetryPacing(clock, random, new Availability(clock, random, () => 0));
-const milliseconds = (wait: Wait) => (wait.kind === "time" ? Math.round(wait.milliseconds) : -1);
+const milliseconds = (wait: Wait) => (wait === "turn" ? -1 : Math.round(wait));
 
 describe("back-off", () => {
   test("has full jitter: from zero to a limit that doubles up to the cap, forever", () => {
