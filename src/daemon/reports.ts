@@ -9,9 +9,8 @@ import type { Readings } from "./daemon-readings.ts";
 import { type HealthReport, HealthTracker, judgeHealth, UNHEALTHY_AFTER_PERIODS } from "./health/health.ts";
 import type { SyncProgress } from "./health/health-routes.ts";
 import { problemsOf } from "./health/problems.ts";
-import type { HostSystem } from "./host-system.ts";
 import type { Proxier } from "./proxier.ts";
-import { type DaemonStatus, type MemoryStatus, pendingServices } from "./status/daemon-status.ts";
+import { type DaemonStatus, pendingServices } from "./status/daemon-status.ts";
 import { SyncHistory, SyncTimeline } from "./status/sync-history.ts";
 
 /** What a daemon tells about itself: to health checks, the status page, commands and support. */
@@ -108,12 +107,13 @@ export class Reports {
   /** Returns the current state of the daemon, for the status page. */
   async status(costlyTables: readonly CostlyTable[]): Promise<DaemonStatus> {
     const { version, hostVersions, dryRun, system } = this.#input;
+    const { memory, conntrack, clock } = system;
     const { cache, nodeContext, reconciler, source } = this.#proxier;
     const { affinity, features } = this.#readings;
     const [connections] = await Promise.all(features.flatMap((part) => part.connections?.() ?? []));
-    const memory = await memoryStatus(system);
-    const [entries, capacity] = [await system.conntrack.entries(), await system.conntrack.capacity()];
-    const now = system.clock.now();
+    const [container, programs] = [await memory.container(), await memory.programs()];
+    const [entries, capacity] = [await conntrack.entries(), await conntrack.capacity()];
+    const now = clock.now();
     const cards = await Promise.all(features.map((feature) => feature.card?.(now)));
     return {
       version,
@@ -135,7 +135,7 @@ export class Reports {
       cards: cards.filter((card) => card !== undefined),
       costlyTables,
       connections,
-      memory,
+      memory: { own: memory.own(), container, programs },
       affinityEntries: affinity.entries,
       countedClients: affinity.countedClients,
       conntrack: { entries, capacity },
@@ -163,9 +163,4 @@ export class Reports {
   get #ejected(): readonly EjectedEndpoint[] {
     return this.#readings.features.flatMap((feature) => feature.ejected?.() ?? []);
   }
-}
-
-async function memoryStatus({ memory }: HostSystem): Promise<MemoryStatus> {
-  const [container, programs] = [await memory.container(), await memory.programs()];
-  return { own: memory.own(), container, programs };
 }

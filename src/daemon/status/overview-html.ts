@@ -45,9 +45,8 @@ function wideCard(title: string, tone: Tone, value: string, lines: readonly (str
 
 /** Shows a failing sync even before it makes the proxy unhealthy. */
 function healthCard({ health, history: { problem }, dryRun }: DaemonStatus): Html {
-  const isGood =
-    health.proxyHealthy && health.nodeEligible && problem === undefined && excluded(health).length === 0;
-  return card("Health", isGood ? "good" : "bad", healthText(health, problem), [
+  const text = healthText(health, problem);
+  return card("Health", text === HEALTHY ? "good" : "bad", text, [
     ...health.reasons,
     ...(dryRun ? ["dry run: applies nothing"] : []),
   ]);
@@ -66,14 +65,14 @@ function problemsCard({ problems }: DaemonStatus): Html | undefined {
 
 const HAS_CARD: ReadonlySet<ProblemKind> = new Set(["quarantine", "conflict", "ejected-endpoints"]);
 
+const HEALTHY = "healthy";
+
 function healthText(health: HealthReport, problem: string | undefined): string {
   if (!health.proxyHealthy) return "unhealthy";
   if (problem !== undefined) return "syncs fail";
-  if (excluded(health).length > 0)
-    return `without ${excluded(health)
-      .map((family) => FAMILY_NAMES[family])
-      .join(" and ")}`;
-  return health.nodeEligible ? "healthy" : "node not eligible";
+  const names = excluded(health).map((family) => FAMILY_NAMES[family]);
+  if (names.length > 0) return `without ${names.join(" and ")}`;
+  return health.nodeEligible ? HEALTHY : "node not eligible";
 }
 
 /** Returns the families that the kernel refuses. */
@@ -81,19 +80,18 @@ function excluded({ families }: HealthReport): Family[] {
   return FAMILIES.filter((family) => families[family]?.isExcluded);
 }
 
+/** The times of the families, if the kernel refuses one. */
 function syncCard({ health, history, now }: DaemonStatus): Html {
-  const times = FAMILIES.flatMap((family) => {
-    const verdict = health.families[family];
-    return verdict === undefined ? [] : [{ family, at: verdict.lastSynced }];
+  const { lastSynced, families } = health;
+  const textOf = (at: number | undefined) => (at === undefined ? "not yet" : timeText(at));
+  const ofFamilies = FAMILIES.flatMap((family) => {
+    const verdict = families[family];
+    return verdict === undefined ? [] : [`${FAMILY_NAMES[family]}: ${textOf(verdict.lastSynced)}`];
   });
-  const known = times.flatMap(({ at }) => (at === undefined ? [] : [at]));
-  const last = known.length === 0 ? "never" : `${durationWords(now - Math.min(...known))} ago`;
-  const isAlike = new Set(times.map(({ at }) => at)).size === 1;
-  const lines = (isAlike ? times.slice(0, 1) : times).map(({ family, at }) => {
-    return `${isAlike ? "" : `${FAMILY_NAMES[family]}: `}${at === undefined ? "not yet" : timeText(at)}`;
-  });
+  const lines = excluded(health).length === 0 ? [textOf(lastSynced)] : ofFamilies;
+  const last = lastSynced === undefined ? "never" : `${durationWords(now - lastSynced)} ago`;
   const counts = `${counted(history.syncs, "sync")}, ${history.failures} failed since the start`;
-  return card("Last sync", known.length === 0 ? "idle" : "good", last, [...lines, counts]);
+  return card("Last sync", lastSynced === undefined ? "idle" : "good", last, [...lines, counts]);
 }
 
 function pendingCard({ pending: { since, services }, history, now }: DaemonStatus): Html {

@@ -140,13 +140,8 @@ function withoutEndpoints({ families }: RulesetState): string[] {
 
 /** Whether a Service has a text in its name or an address, or as a port. */
 function describes(text: string, service: Service): boolean {
-  if (service.name.includes(text)) return true;
-  if (
-    service.ports.some(
-      ({ name, port, nodePort }) => name === text || `${port}` === text || `${nodePort}` === text,
-    )
-  ) {
-    return true;
-  }
-  return addressesOf(service).some((address) => address.includes(text));
+  return (
+    [service.name, ...addressesOf(service)].some((one) => one.includes(text)) ||
+    service.ports.some(({ name, port, nodePort }) => [name, `${port}`, `${nodePort}`].includes(text))
+  );
 }

@@ -63,18 +63,11 @@ function fillRow({ what, used, limit }: Fill): Html {
 function elementFills({ state, nodeContext: [context] }: DaemonStatus): Fill[] {
   if (context === undefined) return [];
   const { claimed, largest } = state.budgets.elements;
-  return [
-    { what: "Elements of all Services", used: claimed, limit: context.maxElements },
-    ...(largest === undefined
-      ? []
-      : [
-          {
-            what: `Elements of namespace ${largest[0]}, the largest`,
-            used: largest[1],
-            limit: context.maxNamespaceElements,
-          },
-        ]),
-  ];
+  const ofAll = { what: "Elements of all Services", used: claimed, limit: context.maxElements };
+  if (largest === undefined) return [ofAll];
+  const [namespace, used] = largest;
+  const what = `Elements of namespace ${namespace}, the largest`;
+  return [ofAll, { what, used, limit: context.maxNamespaceElements }];
 }
 
 /** The maps that packets fill. */
