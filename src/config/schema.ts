@@ -33,19 +33,15 @@ export function configurationSchema(): Schema {
 
 /** The schemas of all fields by name, those of a section such as `conntrack` within it. */
 function fieldSchemas(): Schema {
-  const sections = new Map<string, Record<string, Schema>>();
   const properties: Record<string, Schema> = {};
   const fields = [...FIELDS, ...IGNORED_FIELDS.map(({ path }) => ({ path, schema: {} }))];
   for (const { path, schema } of fields) {
     const [first = "", second] = path.split(".");
-    if (second === undefined) {
-      properties[first] = orNull(schema);
-      continue;
-    }
-    const section = sections.get(first) ?? {};
-    sections.set(first, section);
-    section[second] = orNull(schema);
-    properties[first] = { type: ["object", "null"], properties: section };
+    const section = properties[first]?.properties as Schema | undefined;
+    properties[first] =
+      second === undefined
+        ? orNull(schema)
+        : { type: ["object", "null"], properties: { ...section, [second]: orNull(schema) } };
   }
   return properties;
 }

@@ -1,13 +1,11 @@
-import type { Clock } from "../base/clock.ts";
 import { messageOf } from "../base/errors.ts";
 import { FailureLog } from "../base/failure-log.ts";
 import type { Family } from "../base/family.ts";
-import type { Logger } from "../base/logger.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { addressSubscriber, StaleFlowCleaner, staleFlowSubscriber } from "../conntrack/stale-flow-cleaner.ts";
 import { nodePortHosts, UdpFrontends } from "../conntrack/udp-frontends.ts";
 import { systemErrorCode } from "../kernel/host.ts";
-import { type ReservedPortFiles, reservePorts } from "../kernel/reserved-ports.ts";
+import { reservePorts } from "../kernel/reserved-ports.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import { parseFrontendKey } from "../ruleset/keys.ts";
 import { LOOPBACK_NODEPORT_ADDRESSES } from "../ruleset/loopback.ts";
@@ -28,12 +26,11 @@ import type { Proxier } from "./proxier.ts";
  * @param isWanted returns `--reserve-nodeports`; if it is off, earlier reservations are removed
  */
 function reservedPorts(
+  { system, logger }: DaemonInput,
   desired: () => RulesetState,
   isWanted: () => boolean,
-  files: ReservedPortFiles,
-  clock: Clock,
-  logger: Logger,
 ): SyncSubscriber {
+  const { clock, reservedPorts: files } = system;
   const failures = new FailureLog(
     { logger, clock },
     "cannot reserve NodePorts, retrying",
@@ -121,7 +118,7 @@ export function hostServices(
       serviceHealthSubscriber(cache, health),
       staleFlowSubscriber(frontends, cleaner, ends, () => clock.monotonic()),
       loopbackNodePorts(loopback, state),
-      reservedPorts(state, () => options().reserveNodePorts, system.reservedPorts, clock, logger),
+      reservedPorts(input, state, () => options().reserveNodePorts),
     ],
     /** To be called with all addresses of the host after they were read. */
     addressesRead: addressSubscriber(cleaner),

@@ -44,7 +44,8 @@ export function healthRoutes(
   return new Map([
     ["/healthz", route("/healthz", (report, at) => healthzAnswer(report, at, source.progress().problems))],
     ["/livez", route("/livez", (report, at) => livezAnswer(report, at, source.progress()))],
-    ["/readyz", route("/readyz", readyzAnswer)],
+    // A proxy is ready once its rules have been in the kernel, whatever happens later.
+    ["/readyz", route("/readyz", (report, at) => answer(report, at, report.ready, {}))],
   ]);
 }
 
@@ -73,11 +74,6 @@ function livezAnswer(
     ...(pendingSince === undefined ? {} : { outOfSyncSince: timestamp(pendingSince) }),
     ...(problems.length === 0 ? {} : { problems: problems.map(({ kind, found }) => ({ kind, found })) }),
   });
-}
-
-/** A proxy is ready once its rules have been in the kernel, whatever happens later. */
-function readyzAnswer(report: HealthReport, now: number): HttpAnswer {
-  return answer(report, now, report.ready, {});
 }
 
 function answer(

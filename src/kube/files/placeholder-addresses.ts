@@ -2,15 +2,11 @@ import { formatIPv6 } from "../../base/ipv6.ts";
 
 /** The fields of a Service that determine its cluster IPs. */
 interface Unassigned {
-  readonly metadata?: { readonly namespace?: unknown; readonly name?: unknown };
-  readonly spec?: {
-    readonly type?: unknown;
-    readonly clusterIP?: unknown;
-    readonly clusterIPs?: unknown;
-    readonly ipFamilies?: unknown;
-    readonly ipFamilyPolicy?: unknown;
-  };
+  readonly metadata?: Fields<"namespace" | "name">;
+  readonly spec?: Fields<"type" | "clusterIP" | "clusterIPs" | "ipFamilies" | "ipFamilyPolicy">;
 }
+
+type Fields<Name extends string> = Readonly<Partial<Record<Name, unknown>>>;
 
 /**
  * Number of placeholders. They are in 198.18.0.0/15 and 2001:2::/48, which are reserved for benchmarks and
