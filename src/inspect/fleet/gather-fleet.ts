@@ -5,7 +5,7 @@ import { AppError } from "../../base/errors.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { asApiFailure } from "../../kube/client/api-failure.ts";
 import type { ApiClient } from "../../kube/client/client.ts";
-import { Deadline } from "../../kube/client/deadline.ts";
+import { TimedRequest } from "../../kube/client/timed-request.ts";
 import { listObjects } from "../../kube/reflector/list.ts";
 import type { SourceErrorKind } from "../../kube/source.ts";
 import type { HttpAnswer } from "../http-answer.ts";
@@ -108,9 +108,9 @@ async function listed<Item>(
   labelSelector: string,
 ): Promise<Item[]> {
   const found: Item[] = [];
-  const settings = { client, deadline: () => new Deadline(systemClock, LIST_SILENCE) };
+  const request = new TimedRequest(client, systemClock, LIST_SILENCE);
   try {
-    await listObjects({ path, selectors: { labelSelector } }, settings, (object) =>
+    await listObjects({ path, selectors: { labelSelector } }, request, (object) =>
       found.push(object as Item),
     );
     return found;

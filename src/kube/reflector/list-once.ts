@@ -5,7 +5,7 @@ import type { Node, ServiceCIDR } from "../../model/node.ts";
 import type { Service } from "../../model/service.ts";
 import { type ApiFailure, asApiFailure } from "../client/api-failure.ts";
 import type { ApiClient } from "../client/client.ts";
-import { Deadline } from "../client/deadline.ts";
+import { TimedRequest } from "../client/timed-request.ts";
 import type { Decoders } from "../decode/decoders.ts";
 import {
   type IgnoredService,
@@ -87,7 +87,7 @@ async function list<T>(
     }
   };
   try {
-    await listObjects(resource, { client, deadline: () => new Deadline(clock, SILENCE) }, take);
+    await listObjects(resource, new TimedRequest(client, clock, SILENCE), take);
   } catch (error) {
     const failure = asApiFailure(error);
     const other = failure.status === 400 ? withoutFieldSelector(resource) : undefined;
@@ -119,8 +119,8 @@ export async function listUnservedServices(client: ApiClient, clock: Clock): Pro
     loadBalancers.push(...found.loadBalancers);
   };
   try {
-    const deadline = () => new Deadline(clock, UNSERVED_SILENCE);
-    await listObjects({ ...resources("").services, selectors: {} }, { client, deadline }, take);
+    const request = new TimedRequest(client, clock, UNSERVED_SILENCE);
+    await listObjects({ ...resources("").services, selectors: {} }, request, take);
     return { ignored, loadBalancers };
   } catch (error) {
     return { ignored: [], loadBalancers: [], problem: messageOf(error) };

@@ -1,20 +1,13 @@
 import { json } from "node:stream/consumers";
 import { StringDecoder } from "node:string_decoder";
 import { ApiFailure, asApiFailure } from "../client/api-failure.ts";
-import type { ApiClient, ApiRequest } from "../client/client.ts";
-import type { Deadline } from "../client/deadline.ts";
+import type { TimedRequest } from "../client/timed-request.ts";
 import { ListDecoder } from "../decode/list-decoder.ts";
 import { metadataOf } from "../decode/metadata.ts";
 import type { Resource } from "./resources.ts";
 
-/** Options of {@link listObjects}. */
-export interface ListOptions {
-  readonly client: Pick<ApiClient, "request">;
-  /** Returns a new one for each request. */
-  readonly deadline: () => Deadline;
-  /** Fields of the query that select the state; the newest one if absent. */
-  readonly state?: Readonly<Record<string, string>>;
-}
+/** The fields of a query that select the state of a list; none for the newest one. */
+type StateQuery = Readonly<Record<string, string>>;
 
 /**
  * Limit of a whole request, milliseconds. A server that sends a byte a minute is never silent, and would
@@ -31,10 +24,12 @@ const LONGEST_LIST = 300_000;
  */
 export async function listObjects(
   { path, selectors, listKind }: Pick<Resource, "path" | "selectors"> & Partial<Pick<Resource, "listKind">>,
-  options: ListOptions,
+  request: TimedRequest,
   take: (object: unknown) => void,
+  state: StateQuery = {},
 ): Promise<string> {
-  return await get(options, { path, query: { ...selectors, ...options.state } }, async (body) => {
+  request.endsWithin(LONGEST_LIST);
+  return await request.get({ path, query: { ...selectors, ...state } }, async (body) => {
     const decoder = new ListDecoder(take);
     const utf8 = new StringDecoder("utf8");
     for await (const chunk of body)
@@ -50,7 +45,7 @@ export async function listObjects(
 
 /** Chooses the query of a list without a known version, once for all resources. */
 export class FirstState {
-  #known: Promise<Readonly<Record<string, string>>> | undefined;
+  #known: Promise<StateQuery> | undefined;
 
   /**
    * Returns the fields of the query. From Kubernetes 1.31 on the newest state comes from the server's cache
@@ -58,8 +53,8 @@ export class FirstState {
    * have.
    * @throws ApiFailure and the connection's errors when there is no answer
    */
-  query(options: ListOptions): Promise<Readonly<Record<string, string>>> {
-    this.#known ??= firstState(options).catch((error) => {
+  query(newRequest: () => TimedRequest): Promise<StateQuery> {
+    this.#known ??= firstState(newRequest()).catch((error) => {
       this.#known = undefined;
       throw error;
     });
@@ -67,11 +62,10 @@ export class FirstState {
   }
 }
 
-async function firstState(options: ListOptions): Promise<Readonly<Record<string, string>>> {
+async function firstState(request: TimedRequest): Promise<StateQuery> {
+  request.endsWithin(LONGEST_LIST);
   try {
-    const version = (await get(options, { path: "/version" }, json)) as Readonly<
-      Record<string, unknown>
-    > | null;
+    const version = (await request.get({ path: "/version" }, json)) as StateQuery | null;
     const [major, minor] = [version?.major, version?.minor].map((part) => Number.parseInt(String(part), 10));
     return major === 1 && minor !== undefined && minor < 31 ? { resourceVersion: "0" } : {};
   } catch (error) {
@@ -79,14 +73,4 @@ async function firstState(options: ListOptions): Promise<Readonly<Record<string,
     if (kind === "connection" || kind === "timeout") throw error;
     return {};
   }
-}
-
-async function get<T>(
-  { client, deadline: begin }: ListOptions,
-  request: Pick<ApiRequest, "path" | "query">,
-  read: (body: AsyncIterable<Uint8Array>) => Promise<T>,
-): Promise<T> {
-  const deadline = begin();
-  deadline.endsWithin(LONGEST_LIST);
-  return await deadline.get(client, request, read);
 }

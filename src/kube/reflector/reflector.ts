@@ -2,13 +2,13 @@ import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/logger.ts";
 import { ApiFailure, asApiFailure, failureOfErrorEvent } from "../client/api-failure.ts";
 import type { ApiClient, ApiRequest, ApiResponse } from "../client/client.ts";
-import { Deadline } from "../client/deadline.ts";
+import { TimedRequest } from "../client/timed-request.ts";
 import { metadataOf } from "../decode/metadata.ts";
 import { ObjectStore, type Staged } from "../object-store.ts";
 import type { ResourceName, SourceHandler, SourceState } from "../source.ts";
 import { SourceStatus } from "../source-status.ts";
 import type { Availability } from "./availability.ts";
-import { type FirstState, type ListOptions, listObjects } from "./list.ts";
+import { type FirstState, listObjects } from "./list.ts";
 import { type Resource, withoutFieldSelector } from "./resources.ts";
 import { RetryPacing, type Wait } from "./retry-pacing.ts";
 import { type WatchEvent, watchEvents } from "./watch.ts";
@@ -87,7 +87,7 @@ export class Reflector<T> {
   /** Number of watch events that changed an object or the resourceVersion. */
   #news = 0;
   #stopped = false;
-  #request: Deadline | undefined;
+  #request: TimedRequest | undefined;
   /** Records whether requests are answered. */
   readonly #client = { request: (request: ApiRequest) => this.#send(request) };
   /** Whether the server has begun to answer the last request. */
@@ -144,15 +144,13 @@ export class Reflector<T> {
 
   async #list(): Promise<void> {
     const staged: Staged<T> = new Map();
-    const options: ListOptions = { client: this.#client, deadline: () => this.#newDeadline() };
     // With NotOlderThan, the server answers from its cache.
     const state =
       this.#version === ""
-        ? await this.#options.firstState.query(options)
+        ? await this.#options.firstState.query(() => this.#newRequest())
         : { resourceVersion: this.#version, resourceVersionMatch: "NotOlderThan" };
-    const version = await listObjects(this.#resource, { ...options, state }, (object) =>
-      this.#store.stage(staged, object),
-    );
+    const take = (object: unknown) => this.#store.stage(staged, object);
+    const version = await listObjects(this.#resource, this.#newRequest(), take, state);
     this.#checkPlausible(staged);
     this.#version = version;
     this.#isListDue = false;
@@ -195,11 +193,10 @@ export class Reflector<T> {
     let isStable = false;
     try {
       await watchEvents(
+        this.#newRequest(),
         this.#resource,
         version,
         {
-          client: this.#client,
-          deadline: this.#newDeadline(),
           seconds,
           onOpen: () => {
             openedAt = clock.monotonic();
@@ -308,11 +305,11 @@ export class Reflector<T> {
     this.#options.logger[isKnown ? "debug" : "warn"](fields, `cannot follow the API server; ${then}`);
   }
 
-  /** Returns the deadline of a new request, which {@link stop} aborts. */
-  #newDeadline(): Deadline {
-    const deadline = new Deadline(this.#options.clock, ANSWER_SILENCE);
-    this.#request = deadline;
-    if (this.#stopped) deadline.abort(new ApiFailure("connection", "stopped"));
-    return deadline;
+  /** Returns a new request, which {@link stop} aborts. */
+  #newRequest(): TimedRequest {
+    const request = new TimedRequest(this.#client, this.#options.clock, ANSWER_SILENCE);
+    this.#request = request;
+    if (this.#stopped) request.abort(new ApiFailure("connection", "stopped"));
+    return request;
   }
 }

@@ -1,7 +1,6 @@
 import { isRecord } from "../../base/text.ts";
 import { ApiFailure } from "../client/api-failure.ts";
-import type { ApiClient } from "../client/client.ts";
-import type { Deadline } from "../client/deadline.ts";
+import type { TimedRequest } from "../client/timed-request.ts";
 import type { Resource } from "./resources.ts";
 
 /**
@@ -27,8 +26,6 @@ const WATCH_GRACE = 30_000;
 
 /** Options of {@link watchEvents}. */
 export interface WatchOptions {
-  readonly client: Pick<ApiClient, "request">;
-  readonly deadline: Deadline;
   /** The `timeoutSeconds` after which the server is to close the watch. */
   readonly seconds: number;
   /** Called when the server has accepted the watch. */
@@ -42,12 +39,12 @@ export interface WatchOptions {
  * the connection or `take` throws
  */
 export async function watchEvents(
+  request: TimedRequest,
   resource: Resource,
   version: string,
-  options: WatchOptions,
+  { seconds, onOpen }: WatchOptions,
   take: (event: WatchEvent) => void,
 ): Promise<void> {
-  const { client, deadline, seconds } = options;
   const query = {
     ...resource.selectors,
     watch: "1",
@@ -55,10 +52,10 @@ export async function watchEvents(
     resourceVersion: version,
     timeoutSeconds: String(seconds),
   };
-  deadline.endsWithin(seconds * 1000 + WATCH_GRACE);
-  await deadline.get(client, { path: resource.path, query }, async (body) => {
-    options.onOpen();
-    deadline.receivesWithin(WATCH_SILENCE);
+  request.endsWithin(seconds * 1000 + WATCH_GRACE);
+  await request.get({ path: resource.path, query }, async (body) => {
+    onOpen();
+    request.receivesWithin(WATCH_SILENCE);
     for await (const lines of linesOf(body)) for (const line of lines) take(parseWatchEvent(line));
   });
 }

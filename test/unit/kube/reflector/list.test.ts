@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { ApiClient } from "../../../../src/kube/client/client.ts";
-import { Deadline } from "../../../../src/kube/client/deadline.ts";
+import { TimedRequest } from "../../../../src/kube/client/timed-request.ts";
 import { listObjects } from "../../../../src/kube/reflector/list.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 
@@ -26,8 +26,8 @@ async function list(bytes: number) {
     }
     yield Buffer.from("]}");
   }
-  const options = { client, deadline: () => new Deadline(clock, 60_000) };
-  const version = await listObjects({ path: "/api/v1/services", selectors: {} }, options, (one) =>
+  const request = new TimedRequest(client, clock, 60_000);
+  const version = await listObjects({ path: "/api/v1/services", selectors: {} }, request, (one) =>
     taken.push(one),
   );
   return { version, taken, timers: clock.timers };

@@ -4,15 +4,17 @@ import { ApiFailure, failureOfAnswer } from "./api-failure.ts";
 import type { ApiClient, ApiRequest } from "./client.ts";
 
 /** A request that is aborted when it takes too long, or when nothing is received. */
-export class Deadline {
+export class TimedRequest {
   readonly #controller = new AbortController();
+  readonly #client: Pick<ApiClient, "request">;
   readonly #clock: Clock;
   #silence: number;
   #total: Timer | undefined;
   #quiet: Timer | undefined;
 
   /** @param silence milliseconds without data after which the request counts as hung */
-  constructor(clock: Clock, silence: number) {
+  constructor(client: Pick<ApiClient, "request">, clock: Clock, silence: number) {
+    this.#client = client;
     this.#clock = clock;
     this.#silence = silence;
   }
@@ -38,14 +40,13 @@ export class Deadline {
    * or `read` throws
    */
   async get<T>(
-    client: Pick<ApiClient, "request">,
     request: Pick<ApiRequest, "path" | "query">,
     read: (body: AsyncIterable<Uint8Array>) => Promise<T>,
   ): Promise<T> {
     const { signal } = this.#controller;
     this.#received();
     try {
-      const answer = await client.request({ ...request, method: "GET", signal });
+      const answer = await this.#client.request({ ...request, method: "GET", signal });
       const body = this.#noted(answer.body);
       if (answer.status === 200) return await read(body);
       throw failureOfAnswer(answer.status, answer.headers, await text(body), this.#clock.now());
