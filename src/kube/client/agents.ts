@@ -7,12 +7,6 @@ import { SocksProxyAgent } from "socks-proxy-agent";
 import { messageOf } from "../../base/errors.ts";
 import { proxyText } from "./proxy.ts";
 
-/** Agents that keep connections alive, by the protocol of the server. */
-export interface Agents {
-  readonly http: HttpAgent;
-  readonly https: HttpAgent;
-}
-
 /**
  * Milliseconds without data before the kernel probes a connection. libuv then probes each second, ten times:
  * a dead peer is detected within 40 s.
@@ -25,33 +19,36 @@ const KEEPALIVE = { keepAlive: true, keepAliveMsecs: KEEPALIVE_AFTER };
 const openedAt = new WeakMap<object, number>();
 
 /**
- * Makes agents that connect to servers directly, or through a proxy if one is given. Tunnels serve http
+ * Makes an agent that connects to a server directly, or through a proxy if one is given. Tunnels serve http
  * servers, too: requests are never sent to the proxy itself.
  * @param within milliseconds until a proxy must have connected
  * @param replaceAfter milliseconds after which a connection is closed when its request ends: otherwise all
  * nodes would stay connected to the first servers, and one that restarted behind a load balancer would get no
  * connections
  */
-export function makeAgents(proxy: URL | undefined, within: number, replaceAfter: number): Agents {
-  if (proxy === undefined) {
-    const agents = { http: new HttpAgent(KEEPALIVE), https: new HttpsAgent(KEEPALIVE) };
-    replaceConnections(agents.http, replaceAfter);
-    replaceConnections(agents.https, replaceAfter);
-    return agents;
-  }
-  const agent = proxy.protocol.startsWith("socks5")
-    ? new SocksAgent(proxy, within)
-    : new ConnectAgent(proxy, within);
-  replaceConnections(agent, replaceAfter);
-  return { http: agent, https: agent };
-}
-
-function replaceConnections(agent: HttpAgent, after: number): void {
+export function makeAgent(
+  server: URL,
+  proxy: URL | undefined,
+  within: number,
+  replaceAfter: number,
+): HttpAgent {
+  const agent = proxy === undefined ? directAgent(server) : proxyAgent(proxy, within);
   // https://nodejs.org/docs/latest-v20.x/api/http.html#agentkeepsocketalivesocket; the types lack it.
   const keeping = agent as HttpAgent & { keepSocketAlive(socket: object): boolean };
   const keep = keeping.keepSocketAlive.bind(agent);
   keeping.keepSocketAlive = (socket) =>
-    performance.now() - (openedAt.get(socket) ?? 0) < after && keep(socket);
+    performance.now() - (openedAt.get(socket) ?? 0) < replaceAfter && keep(socket);
+  return agent;
+}
+
+function directAgent({ protocol }: URL): HttpAgent {
+  return protocol === "http:" ? new HttpAgent(KEEPALIVE) : new HttpsAgent(KEEPALIVE);
+}
+
+function proxyAgent(proxy: URL, within: number): HttpAgent {
+  return proxy.protocol.startsWith("socks5")
+    ? new SocksAgent(proxy, within)
+    : new ConnectAgent(proxy, within);
 }
 
 /**

@@ -1,9 +1,14 @@
-import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
+import {
+  type Agent,
+  request as httpRequest,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+} from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { Socket } from "node:net";
 import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
-import { type Agents, makeAgents, prepareSocket } from "./agents.ts";
+import { makeAgent, prepareSocket } from "./agents.ts";
 import type { Connection, Credentials } from "./load-connection.ts";
 
 /** One request to an API server. */
@@ -99,7 +104,7 @@ const DEFAULT_LIMITS: ClientLimits = {
 interface Prepared {
   readonly server: URL;
   readonly proxy: URL | undefined;
-  readonly agents: Agents;
+  readonly agent: Agent;
   readonly credentials: Credentials;
 }
 
@@ -107,7 +112,7 @@ interface Prepared {
 export class HttpApiClient implements ApiClient {
   readonly #options: HttpApiClientOptions;
   readonly #limits: ClientLimits;
-  #agents: Agents | undefined;
+  #agent: Agent | undefined;
   #connection: Connection | undefined;
   /** Shared by all requests that wait for it, so that a hanging credential plugin is only one process. */
   #preparation: Promise<Prepared> | undefined;
@@ -147,11 +152,12 @@ export class HttpApiClient implements ApiClient {
     }
   }
 
-  #send(url: URL, request: ApiRequest, { proxy, agents, credentials }: Prepared): Promise<IncomingMessage> {
+  #send(url: URL, request: ApiRequest, { proxy, agent, credentials }: Prepared): Promise<IncomingMessage> {
     const body = request.body && JSON.stringify(request.body);
     const contentType = request.method === "PATCH" ? "application/merge-patch+json" : "application/json";
     const options = {
       ...credentials,
+      agent,
       method: request.method,
       signal: request.signal,
       headers: {
@@ -165,10 +171,8 @@ export class HttpApiClient implements ApiClient {
       },
     };
     return new Promise((resolve, reject) => {
-      const sent =
-        url.protocol === "http:"
-          ? httpRequest(url, { ...options, agent: agents.http }, resolve)
-          : httpsRequest(url, { ...options, agent: agents.https }, resolve);
+      const send = url.protocol === "http:" ? httpRequest : httpsRequest;
+      const sent = send(url, options, resolve);
       sent.on("socket", (socket) => {
         prepareSocket(sent, socket, this.#limits.connectWithin);
         this.#options.onSocket?.(proxy ?? url, socket);
@@ -179,26 +183,24 @@ export class HttpApiClient implements ApiClient {
   }
 
   closeIdle(): void {
-    if (this.#agents === undefined) return;
-    const { http, https } = this.#agents;
-    const idle = [http, https].flatMap(({ freeSockets }) => Object.values(freeSockets).flat());
+    const idle = Object.values(this.#agent?.freeSockets ?? {}).flat();
     for (const socket of idle) socket?.destroy();
   }
 
   close(): void {
-    this.#agents?.http.destroy();
-    this.#agents?.https.destroy();
-    this.#agents = undefined;
+    this.#agent?.destroy();
+    this.#agent = undefined;
   }
 
   async #prepare(): Promise<Prepared> {
+    const before = this.#connection;
     const connection = await this.#currentConnection();
-    if (connection.proxy?.href !== this.#connection?.proxy?.href) this.close();
     this.#connection = connection;
-    const { connectWithin, replaceAfter } = this.#limits;
-    this.#agents ??= makeAgents(connection.proxy, connectWithin, replaceAfter);
     const { server, proxy } = connection;
-    return { server, proxy, agents: this.#agents, credentials: await connection.credentials() };
+    if (proxy?.href !== before?.proxy?.href || server.protocol !== before?.server.protocol) this.close();
+    const { connectWithin, replaceAfter } = this.#limits;
+    this.#agent ??= makeAgent(server, proxy, connectWithin, replaceAfter);
+    return { server, proxy, agent: this.#agent, credentials: await connection.credentials() };
   }
 
   async #currentConnection(): Promise<Connection> {

@@ -23,12 +23,9 @@ export interface KubeconfigContext {
 /** The fields of a kubeconfig that are read here, as schemas/kubeconfig.schema.json accepts them. */
 interface RawKubeconfig {
   readonly "current-context"?: string | null;
-  readonly users?: readonly RawUser[] | null;
-}
-
-interface RawUser {
-  readonly name: string;
-  readonly user?: { readonly tokenFile?: string | null } | null;
+  readonly users?:
+    | readonly { readonly name: string; readonly user?: { readonly tokenFile?: string | null } | null }[]
+    | null;
 }
 
 /**
