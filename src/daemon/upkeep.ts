@@ -1,3 +1,6 @@
+import type { Timer } from "../base/clock.ts";
+import { messageOf } from "../base/errors.ts";
+import { FailureLog } from "../base/failure-log.ts";
 import { PeriodicTask } from "../base/periodic-task.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { DriftRepair } from "../drift/drift-repair.ts";
@@ -7,8 +10,10 @@ import { type CostlyTable, costlyTablesAdvice, costlyTableText } from "../kernel
 import { QUARANTINE_RETRY_PERIOD } from "../sync/quarantine.ts";
 import type { SyncSubscriber } from "../sync/sync-report.ts";
 import type { DaemonInput } from "./daemon-input.ts";
-import { HostChanges } from "./host-changes.ts";
 import type { Proxier } from "./proxier.ts";
+
+/** Wait for further changes of the host, which often come together. Milliseconds. */
+const HOST_SETTLING = 200;
 
 /** How often to look for costly tables of other software. Milliseconds. */
 const COSTLY_TABLES_PERIOD = 600_000;
@@ -25,8 +30,10 @@ export class Upkeep {
   readonly #input: DaemonInput;
   readonly #options: () => ProxyOptions;
   readonly #proxier: Proxier;
+  readonly #onAddresses: (addresses: readonly string[]) => void;
   readonly #periodic: PeriodicTask[] = [];
-  readonly #hostChanges: HostChanges;
+  readonly #hostFailures: FailureLog;
+  #hostTimer: Timer | undefined;
   #costlyTables: readonly CostlyTable[] = [];
   #areCostlyLogged = false;
 
@@ -54,7 +61,12 @@ export class Upkeep {
     this.#input = input;
     this.#options = options;
     this.#proxier = proxier;
-    this.#hostChanges = new HostChanges(input, proxier, onAddresses);
+    this.#onAddresses = onAddresses;
+    this.#hostFailures = new FailureLog(
+      { logger, clock },
+      "cannot read the addresses of this host, retrying",
+      "the addresses of this host can be read again",
+    );
   }
 
   /** The tables of other software that slow transactions down, as last counted. */
@@ -78,10 +90,10 @@ export class Upkeep {
     this.#events.start({
       onCommit: (commit) => void repair.committed(commit),
       needsElementsOfOwnCommits: () => repair.needsElementsOfOwnCommits,
-      onHostChange: () => this.#hostChanges.changed(),
+      onHostChange: () => this.#readHostSoon(),
       onListening: () => {
         this.verifier.compareNow();
-        this.#hostChanges.changed();
+        this.#readHostSoon();
       },
     });
     this.verifier.start({
@@ -93,7 +105,7 @@ export class Upkeep {
   }
 
   stop(): void {
-    this.#hostChanges.stop();
+    this.#hostTimer?.cancel();
     for (const task of this.#periodic) task.stop();
     this.#events.stop();
     this.verifier.stop();
@@ -103,7 +115,27 @@ export class Upkeep {
   /** Applies changed periods. Reads the host again, because other addresses may serve NodePorts now. */
   optionsChanged(): void {
     for (const task of this.#periodic) task.periodChanged();
-    void this.#hostChanges.read();
+    void this.#readHost();
+  }
+
+  #readHostSoon(): void {
+    this.#hostTimer ??= this.#input.system.clock.after(HOST_SETTLING, () => {
+      this.#hostTimer = undefined;
+      void this.#readHost();
+    });
+  }
+
+  /** Reads the host's addresses, and requests a sync if rules depend on a change. Never rejects. */
+  async #readHost(): Promise<void> {
+    const { nodeContext, loop } = this.#proxier;
+    try {
+      await nodeContext.refresh();
+      this.#onAddresses(nodeContext.host.local);
+      this.#hostFailures.end();
+    } catch (error) {
+      this.#hostFailures.add(messageOf(error));
+    }
+    loop.requestIfContextChanged();
   }
 
   /** Finds tables of other software that slow transactions down, and logs the first that it finds. */
@@ -126,7 +158,7 @@ export class Upkeep {
   async #maintain(): Promise<void> {
     const { dryRun } = this.#input;
     const { loop } = this.#proxier;
-    if (dryRun || this.#hostChanges.isFailing) await this.#hostChanges.read();
+    if (dryRun || this.#hostFailures.isFailing) await this.#readHost();
     if (!dryRun) await loop.deleteStaleChains();
     loop.requestIfContextChanged();
   }
