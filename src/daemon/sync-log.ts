@@ -9,12 +9,8 @@ import { namespaceOf, type ServiceName } from "../model/ids.ts";
 import { deltaSize } from "../nft/delta.ts";
 import { frontendText } from "../ruleset/keys.ts";
 import type { ConflictChanges, LostFrontend } from "../ruleset/lost-frontends.ts";
-import {
-  type QuarantineChange,
-  type QuarantinedService,
-  quarantinedText,
-} from "../sync/quarantine-changes.ts";
-import type { DriftSummary, SyncFailure, SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
+import { type QuarantinedService, quarantinedText } from "../sync/quarantine-changes.ts";
+import type { SyncFailure, SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
 import { lostByService } from "./events/sync-events.ts";
 
 /** Logs the results of syncs. */
@@ -37,12 +33,14 @@ export class SyncLog implements SyncSubscriber {
 
   synced(report: SyncReport): void {
     this.#failures.end();
-    const seconds = report.durationMs / 1000;
-    if (report.repaired !== undefined) this.#repaired(report, report.repaired, seconds);
-    else if (report.kind === "full") this.#fullSync(report, seconds);
-    else this.#logger.debug({ ...deltaSize(report.deltas), seconds }, "synced");
-    this.#logQuarantine(report.quarantineChange);
-    for (const change of report.featureChanges) this.#logReduced(change);
+    this.#logSync(report);
+    const { quarantineChange, featureChanges } = report;
+    this.#logPorts("error", quarantineChange.begun, ({ reason }) => `service port quarantined: ${reason}`);
+    this.#logPorts("info", quarantineChange.ended, () => "service port no longer quarantined");
+    for (const { feature, begun, ended } of featureChanges) {
+      this.#logPorts("warn", begun, ({ reason }) => `served without ${feature.text}: ${reason}`);
+      this.#logPorts("info", ended, () => `served with ${feature.text} again`);
+    }
     this.#exclusions(report.excludedFamilies);
     this.#logConflicts(report.conflicts);
   }
@@ -55,16 +53,16 @@ export class SyncLog implements SyncSubscriber {
     this.#logger.info({ error: messageOf(error) }, "cannot delete stale chains, retrying later");
   }
 
-  #fullSync({ reason, applied, deltas, unreadable }: SyncReport, seconds: number): void {
-    this.#logger.info(
-      { reason, seconds, sent: applied.length, ...deltaSize(deltas), unreadable },
-      "full sync",
-    );
-  }
-
-  #repaired({ reason }: SyncReport, { text: found }: DriftSummary, seconds: number): void {
-    const fields = { reason, seconds, found };
-    this.#loggers.of("").warn(fields, "another program changed the rules, repaired");
+  #logSync({ kind, reason, durationMs, repaired, applied, deltas, unreadable }: SyncReport): void {
+    const seconds = durationMs / 1000;
+    const size = deltaSize(deltas);
+    const sent = applied.length;
+    if (repaired !== undefined) {
+      const fields = { reason, seconds, found: repaired.text };
+      this.#loggers.of("").warn(fields, "another program changed the rules, repaired");
+    } else if (kind === "full") {
+      this.#logger.info({ reason, seconds, sent, ...size, unreadable }, "full sync");
+    } else this.#logger.debug({ ...size, seconds }, "synced");
   }
 
   #exclusions(families: ReadonlyMap<Family, string>): void {
@@ -81,16 +79,6 @@ export class SyncLog implements SyncSubscriber {
         this.#logger.info({ family: FAMILY_NAMES[family] }, "family no longer excluded");
     }
     this.#excluded = families;
-  }
-
-  #logQuarantine({ begun, ended }: QuarantineChange): void {
-    this.#logPorts("error", begun, ({ reason }) => `service port quarantined: ${reason}`);
-    this.#logPorts("info", ended, () => "service port no longer quarantined");
-  }
-
-  #logReduced({ feature, begun, ended }: SyncReport["featureChanges"][number]): void {
-    this.#logPorts("warn", begun, ({ reason }) => `served without ${feature.text}: ${reason}`);
-    this.#logPorts("info", ended, () => `served with ${feature.text} again`);
   }
 
   #logPorts(
