@@ -2,6 +2,7 @@ import { type ByFamily, FAMILIES, FAMILY_NAMES, type Family } from "../../base/f
 import type { Labels, Sample } from "../../base/sample.ts";
 import type { ConfigState } from "../../config/reload.ts";
 import type { CleaningReport } from "../../conntrack/stale-flow-cleaner.ts";
+import type { FeatureMetric } from "../../features/seam/daemon-part.ts";
 import type { MemoryUsage } from "../../kernel/memory-usage.ts";
 import type { HostVersions } from "../../kernel/versions.ts";
 import type { ApiRequestOutcome } from "../../kube/client/client.ts";
@@ -66,8 +67,13 @@ export interface ConntrackUsage {
  * The declaration of a metric and the source of its values. Times are seconds, timestamps seconds since 1970.
  */
 export interface Metric {
-  readonly kind: "counter" | "gauge" | "histogram";
+  /**
+   * Absent if the rest tells: buckets make a histogram, and a name that ends in `_total` a counter
+   * (https://prometheus.io/docs/practices/naming/); all others are gauges.
+   */
+  readonly kind?: FeatureMetric["kind"];
   readonly help: string;
+  /** Those of `zero` if absent. */
   readonly labels?: readonly string[];
   /** For a histogram. */
   readonly buckets?: readonly number[];

@@ -1,5 +1,4 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
-import { assertNever } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
 import type { Sample } from "../../base/sample.ts";
 import type { DaemonPart } from "../../features/seam/daemon-part.ts";
@@ -24,7 +23,14 @@ export class Metrics {
   readonly #collectors = new Map<Metric, Collector>();
 
   constructor() {
-    for (const [name, metric] of Object.entries(METRICS)) this.#add(name, metric);
+    for (const [name, metric] of Object.entries(METRICS)) {
+      const collector = newCollector(name, metric, this.registry);
+      for (const labels of metric.zero ?? []) {
+        if (collector instanceof Histogram) collector.zero(labels);
+        else collector.inc(labels, 0);
+      }
+      this.#collectors.set(metric, collector);
+    }
     collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision: LOOP_SAMPLING });
   }
 
@@ -58,15 +64,6 @@ export class Metrics {
     for (const [name, metric] of Object.entries(metrics))
       readAtScrape(newCollector(name, metric, this.registry), metric.samples);
   }
-
-  #add(name: string, metric: Metric): void {
-    const collector = newCollector(name, metric, this.registry);
-    for (const labels of metric.zero ?? []) {
-      if (collector instanceof Histogram) collector.zero(labels);
-      else collector.inc(labels, 0);
-    }
-    this.#collectors.set(metric, collector);
-  }
 }
 
 /** Sets no single series: prom-client would find each by its labels, which takes 1.4 s for 110,000. */
@@ -80,22 +77,18 @@ function readAtScrape(
   Object.assign(collector, { get: values, getForPromString: values });
 }
 
-function newCollector(
-  name: string,
-  { kind, help, labels = [], buckets = [] }: Metric,
-  registry: Registry,
-): Collector {
+function newCollector(name: string, metric: Metric, registry: Registry): Collector {
+  const { help, zero: [first = {}] = [], labels = Object.keys(first), buckets = [] } = metric;
   const options = { name, help, labelNames: [...labels], registers: [registry] };
-  switch (kind) {
-    case "counter":
-      return new Counter(options);
-    case "gauge":
-      return new Gauge(options);
-    case "histogram":
-      return new Histogram({ ...options, buckets: [...buckets] });
-    default:
-      return assertNever(kind);
-  }
+  const kind = kindOf(name, metric);
+  if (kind === "histogram") return new Histogram({ ...options, buckets: [...buckets] });
+  return kind === "counter" ? new Counter(options) : new Gauge(options);
+}
+
+function kindOf(name: string, { kind, buckets }: Metric): Required<Metric>["kind"] {
+  if (kind !== undefined) return kind;
+  if (buckets !== undefined) return "histogram";
+  return name.endsWith("_total") ? "counter" : "gauge";
 }
 
 function addSample(collector: Collector, { labels, value }: Sample): void {

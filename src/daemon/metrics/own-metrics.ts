@@ -38,7 +38,6 @@ function namedServices<Item>(items: Iterable<Item>, nameOf: (item: Item) => Serv
 /** Metrics that kube-proxy does not have. */
 export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   nft_proxy_build_info: {
-    kind: "gauge",
     help: "1, with the versions of nft-proxy, nft, the kernel and Node.js",
     labels: ["version", "nft", "kernel", "nodejs"],
     on: {
@@ -48,54 +47,44 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   /** `table`: our table was missing or empty. `element`: something in it differed. */
   nft_proxy_drift_repairs_total: {
-    kind: "counter",
     help: "Repairs of changes by other programs",
-    labels: ["kind"],
     zero: [{ kind: "table" }, { kind: "element" }],
     on: { synced: ({ report }) => ofDrift(report, ({ kind }) => one(1, { kind })) },
   },
   nft_proxy_quarantined_service_ports: {
-    kind: "gauge",
     help: "Service ports without rules because the kernel refuses them or they exceed a limit",
     scrape: ({ reconciler }) => one(reconciler.quarantined.size),
   },
   nft_proxy_service_quarantined: {
-    kind: "gauge",
     help: "1 for each of the first 100 Services with a quarantined service port",
     labels: OF_SERVICE,
     scrape: ({ reconciler }) => namedServices(reconciler.quarantined.keys(), serviceOf),
   },
   nft_proxy_node_lacks: {
-    kind: "gauge",
     help: "1 for a field that our Node object had and lacks now (addresses, podCIDRs, zone), so that its last known value is used",
     labels: ["field"],
     scrape: ({ tracker }) =>
       NODE_FIELDS.map((field) => ({ labels: { field }, value: tracker.nodeLacks.includes(field) ? 1 : 0 })),
   },
   nft_proxy_config_last_reload_successful: {
-    kind: "gauge",
     help: "0 if the configuration changed and cannot be used, so that the one of before stays in force",
     scrape: ({ config }) => one(config().problem === undefined ? 1 : 0),
   },
   nft_proxy_config_settings_awaiting_restart: {
-    kind: "gauge",
     help: "Changed settings that take effect only after a restart",
     scrape: ({ config }) => one(config().needRestart.length),
   },
   nft_proxy_excluded_family: {
-    kind: "gauge",
     help: "1 for a family without rules because the kernel refuses its tables",
     labels: ["ip_family"],
     scrape: ({ reconciler: { excludedFamilies } }) =>
       FAMILIES.flatMap((family) => one(excludedFamilies.has(family) ? 1 : 0, familyLabel(family))),
   },
   nft_proxy_contested_service_ports: {
-    kind: "gauge",
     help: "Service ports that lost an address and port to another",
     on: { synced: ({ report: { conflicts } }) => one(conflicts.count) },
   },
   nft_proxy_service_contested: {
-    kind: "gauge",
     help: "1 for each of the first 100 Services that lost an address and port to another",
     labels: OF_SERVICE,
     scrape: ({ reconciler: { state } }) =>
@@ -105,7 +94,6 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
       ),
   },
   nft_proxy_change_lag_seconds: {
-    kind: "histogram",
     help: "Time from the receipt of a change to its rules in the kernel",
     buckets: LAG_BUCKETS,
     on: {
@@ -114,7 +102,6 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     },
   },
   nft_proxy_transaction_elements: {
-    kind: "histogram",
     help: "Elements added or removed by a transaction",
     buckets: ELEMENT_BUCKETS,
     on: {
@@ -123,21 +110,17 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     },
   },
   nft_proxy_transaction_bytes: {
-    kind: "histogram",
     help: "Transaction size as JSON",
     buckets: BYTE_BUCKETS,
     on: { synced: ({ report: { applied } }) => applied.flatMap(({ bytes }) => one(bytes)) },
   },
   nft_proxy_nft_duration_seconds: {
-    kind: "histogram",
     help: "Time of a run of nft that applies a transaction",
     buckets: NFT_BUCKETS,
     on: { synced: ({ report: { applied } }) => applied.flatMap(({ durationMs }) => one(durationMs / 1000)) },
   },
   nft_proxy_nft_failures_total: {
-    kind: "counter",
     help: "Syncs that failed, by cause",
-    labels: ["cause"],
     zero: NFT_FAILURES.map((cause) => ({ cause })),
     on: { syncFailed: ({ failure }) => one(1, { cause: failureCause(failure.error) }) },
   },
@@ -152,31 +135,25 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   /** See `nft_proxy_map_capacity` of the map `affinity-clients` for the maximum. */
   nft_proxy_affinity_entries: {
-    kind: "gauge",
     help: "Clients with session affinity, as last read",
     labels: ["family"],
     scrape: ({ affinity }) =>
       Object.entries(affinity.entries).flatMap(([family, value]) => one(value, { family })),
   },
   nft_proxy_affinity_entries_deleted_total: {
-    kind: "counter",
     help: "Entries of session affinity that were deleted, because their Service port is gone or the map was nearly full",
-    labels: ["reason"],
     zero: [{ reason: "gone" }, { reason: "crowded" }],
     on: { affinityDeleted: ({ reason, entries }) => one(entries, { reason }) },
   },
   /** See `nft_proxy_map_capacity` of the same map for the maximum. */
   nft_proxy_limited_clients: {
-    kind: "gauge",
     help: "Clients, by Service port, whose connections a feature counts, as last read",
     labels: OF_MAP,
     scrape: ({ affinity }) =>
       affinity.countedClients.map(({ family, set, entries }) => mapSample(family, set, entries)),
   },
   nft_proxy_full_resyncs_total: {
-    kind: "counter",
     help: "Full resyncs, which compare the kernel with the desired rules",
-    labels: ["result"],
     zero: [{ result: "same" }, { result: "repaired" }, { result: "failed" }],
     on: {
       synced: ({ report }) => {
@@ -187,59 +164,47 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     },
   },
   nft_proxy_full_resync_differences_total: {
-    kind: "counter",
     help: "Differences found by comparisons",
     on: { synced: ({ report }) => ofDrift(report, ({ differences }) => one(differences)) },
   },
   nft_proxy_last_verified_timestamp_seconds: {
-    kind: "gauge",
     help: "When the rules in the kernel were last verified",
     scrape: ({ history }) => one((history.snapshot().verifiedAt ?? 0) / 1000),
   },
   nft_proxy_out_of_sync_since_timestamp_seconds: {
-    kind: "gauge",
     help: "Time since which the rules have been out of date, 0 while they are up to date",
     scrape: ({ health }) => one((health.pendingSince ?? 0) / 1000),
   },
   nft_proxy_events_dropped_total: {
-    kind: "counter",
     help: "Kubernetes Events that were not delivered",
     on: { eventDropped: () => one(1) },
   },
   nft_proxy_localhost_nodeport_connections: {
-    kind: "gauge",
     help: "Connections through loopback NodePorts",
     on: { loopbackChanged: ({ connections }) => one(connections) },
   },
   nft_proxy_localhost_nodeport_refused_total: {
-    kind: "counter",
     help: "Connections to loopback NodePorts that were not served: over the limit, or no endpoint reached",
-    labels: ["reason"],
     zero: [{ reason: "limit" }, { reason: "unreachable" }],
     on: { loopbackRefused: ({ reason }) => one(1, { reason }) },
   },
   nft_proxy_reflector_last_event_timestamp_seconds: {
-    kind: "gauge",
     help: "When a list, an event or a bookmark of a resource last arrived",
     ...ofResource(({ lastEventAt }) => lastEventAt / 1000),
   },
   nft_proxy_reflector_objects: {
-    kind: "gauge",
     help: "Valid objects of a resource",
     ...ofResource(({ objects }) => objects),
   },
   nft_proxy_reflector_connected: {
-    kind: "gauge",
     help: "1 while a resource is followed, 0 while it is not",
     ...ofResource(({ synced, failure }) => (synced && failure === "" ? 1 : 0)),
   },
   nft_proxy_reflector_relists_total: {
-    kind: "counter",
     help: "Lists of a resource after the first",
     ...ofResource(({ relists }) => relists),
   },
   nft_proxy_reflector_errors_total: {
-    kind: "counter",
     help: "Failures to list or watch a resource",
     labels: ["resource", "kind"],
     scrape: ({ source }) =>
@@ -248,12 +213,10 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
       ),
   },
   nft_proxy_conntrack_entries: {
-    kind: "gauge",
     help: "Connections that the kernel tracks",
     scrape: async ({ conntrack }) => one((await conntrack.entries()) ?? 0),
   },
   nft_proxy_conntrack_capacity: {
-    kind: "gauge",
     help: "Maximum number of connections that the kernel tracks",
     scrape: async ({ conntrack }) => one((await conntrack.capacity()) ?? 0),
   },
@@ -302,14 +265,14 @@ function failureCause(error: unknown): (typeof NFT_FAILURES)[number] {
   }
 }
 
-/** A gauge of the sets that packets fill, or of the others. */
+/** The series of the sets that packets fill, or of the others. */
 function ofMaps(areDynamic: boolean, figure: (set: ElementSet) => number) {
   const scrape = ({ reconciler }: ScrapedParts): readonly Sample[] =>
     Object.values(reconciler.state.families).flatMap(({ table: { family, sets } }) => {
       const counted = [...sets.values()].filter(({ spec }) => Boolean(spec.dynamic) === areDynamic);
       return counted.map((set) => mapSample(family, set.spec.name, figure(set)));
     });
-  return { kind: "gauge", labels: OF_MAP, scrape } as const;
+  return { labels: OF_MAP, scrape };
 }
 
 function mapSample(family: string, map: string, value: number): Sample {
@@ -328,11 +291,11 @@ function ofContainer(bytes: (memory: ContainerMemory) => number | undefined) {
     const value = container && bytes(container);
     return value === undefined ? [] : one(value);
   };
-  return { kind: "gauge", scrape } as const;
+  return { scrape };
 }
 
 function ofPrograms(bytes: (memory: ProgramMemory) => number) {
   const scrape = async ({ memory }: ScrapedParts): Promise<readonly Sample[]> =>
     (await memory.programs()).flatMap((program) => one(bytes(program), { program: program.program }));
-  return { kind: "gauge", labels: ["program"], scrape } as const;
+  return { labels: ["program"], scrape };
 }
