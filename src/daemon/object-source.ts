@@ -2,7 +2,7 @@ import type { Logger } from "../base/logger.ts";
 import { byNearness } from "../base/nearest.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { systemClock } from "../kernel/system-clock.ts";
-import { type ApiRequestObserver, HttpApiClient } from "../kube/client/client.ts";
+import { ApiClient, type ApiRequestObserver } from "../kube/client/client.ts";
 import { loadConnection } from "../kube/client/load-connection.ts";
 import { nodeNames } from "../kube/client/node-names.ts";
 import { type ServerAddress, ServerAddresses } from "../kube/client/server-addresses.ts";
@@ -75,7 +75,7 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
   await connect();
   let observer: OriginObserver | undefined;
   const servers = new ServerAddresses();
-  const client = new HttpApiClient({
+  const client = new ApiClient({
     connect,
     userAgent,
     onRequest: (outcome) => observer?.onRequest(outcome),

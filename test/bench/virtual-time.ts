@@ -19,9 +19,8 @@ export class VirtualTime {
    * Returns a client for whose requests time waits: for lists until their end, for watches until they are
    * open.
    */
-  client(client: ApiClient): ApiClient {
+  client(client: ApiClient): Pick<ApiClient, "request" | "closeIdle"> {
     return {
-      close: () => client.close(),
       closeIdle: () => client.closeIdle(),
       request: (request) => this.#request(client, request),
     };

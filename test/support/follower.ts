@@ -1,4 +1,4 @@
-import type { HttpApiClient } from "../../src/kube/client/client.ts";
+import type { ApiClient } from "../../src/kube/client/client.ts";
 import { Availability } from "../../src/kube/reflector/availability.ts";
 import { FirstState } from "../../src/kube/reflector/list.ts";
 import { Reflector } from "../../src/kube/reflector/reflector.ts";
@@ -66,7 +66,7 @@ export class Follower {
   readonly violations: string[] = [];
   readonly reflector: Reflector<Kept>;
   readonly #resource: ResourceName;
-  readonly #client: HttpApiClient;
+  readonly #client: ApiClient;
 
   constructor(api: StubApi, options: FollowerOptions = {}) {
     this.api = api;

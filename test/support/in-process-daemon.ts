@@ -4,7 +4,7 @@ import { createDaemon, type Daemon } from "../../src/daemon/daemon.ts";
 import { ALL_FEATURES } from "../../src/features/selection.ts";
 import type { Nft } from "../../src/kernel/nft.ts";
 import { OwnCommits } from "../../src/kernel/own-commits.ts";
-import type { HttpApiClient } from "../../src/kube/client/client.ts";
+import type { ApiClient } from "../../src/kube/client/client.ts";
 import { apiDecoders } from "../../src/kube/decode/decoders.ts";
 import { clusterSource } from "../../src/kube/reflector/cluster-source.ts";
 import type { HostView } from "../../src/sync/node-context.ts";
@@ -53,9 +53,9 @@ export class InProcessDaemon {
   readonly clock: ManualClock;
   /** The daemon itself. */
   readonly daemon: Daemon;
-  readonly #client: HttpApiClient;
+  readonly #client: ApiClient;
 
-  private constructor(clock: ManualClock, daemon: Daemon, client: HttpApiClient) {
+  private constructor(clock: ManualClock, daemon: Daemon, client: ApiClient) {
     this.clock = clock;
     this.daemon = daemon;
     this.#client = client;

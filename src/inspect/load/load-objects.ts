@@ -1,6 +1,6 @@
 import { AppError, messageOf } from "../../base/errors.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
-import { HttpApiClient } from "../../kube/client/client.ts";
+import { ApiClient } from "../../kube/client/client.ts";
 import { loadConnection } from "../../kube/client/load-connection.ts";
 import { nodeNames } from "../../kube/client/node-names.ts";
 import { apiDecoders, diagnosticsText } from "../../kube/decode/decoders.ts";
@@ -20,7 +20,7 @@ export interface ClusterObjects extends ListedObjects {
 
 /** A client of an API server, and its name for people. Close the client. */
 export interface ClusterClient {
-  readonly client: HttpApiClient;
+  readonly client: ApiClient;
   readonly server: string;
 }
 
@@ -42,7 +42,7 @@ export async function clusterClient({
     if (deniedSocket !== undefined) throw noAccess(deniedSocket, error);
     throw silentSocket === undefined ? error : noDaemon(silentSocket, error);
   });
-  return { client: new HttpApiClient({ connect, userAgent }), server: name };
+  return { client: new ApiClient({ connect, userAgent }), server: name };
 }
 
 /**

@@ -32,21 +32,6 @@ export interface ApiResponse {
   readonly body: AsyncIterable<Uint8Array>;
 }
 
-/** Sends requests to an API server. */
-export interface ApiClient {
-  /**
-   * Resolves when the headers of the answer have arrived, whatever its status.
-   * @throws Error when there is no answer: no connection, unreadable credentials, or the signal's reason
-   */
-  request(request: ApiRequest): Promise<ApiResponse>;
-  /**
-   * Closes the connections without a request. Call it when an answer stopped: a load balancer that passes
-   * nothing on keeps those connections open, too.
-   */
-  closeIdle(): void;
-  close(): void;
-}
-
 /**
  * A request to the API server that was answered, or failed; the labels and the value of client-go's metrics.
  */
@@ -65,8 +50,8 @@ export interface ApiRequestOutcome {
 /** Called once for each request that was sent. Must not throw. */
 export type ApiRequestObserver = (outcome: ApiRequestOutcome) => void;
 
-/** Options of an {@link HttpApiClient}. */
-export interface HttpApiClientOptions {
+/** Options of an {@link ApiClient}. */
+export interface ApiClientOptions {
   /**
    * Called before the first request, after each 401, when its files have changed, and once a minute while
    * there is no answer: credentials, the kubeconfig itself and the address of the server may have been
@@ -84,7 +69,7 @@ export interface HttpApiClientOptions {
   readonly limits?: Partial<ClientLimits>;
 }
 
-/** Times of an {@link HttpApiClient}, in milliseconds. */
+/** Times of an {@link ApiClient}, in milliseconds. */
 export interface ClientLimits {
   /** The time within which a connection must be established, including the TLS handshake. */
   readonly connectWithin: number;
@@ -109,8 +94,8 @@ interface Prepared {
 }
 
 /** Talks HTTP/1.1 to an API server, all requests through one agent that keeps connections alive. */
-export class HttpApiClient implements ApiClient {
-  readonly #options: HttpApiClientOptions;
+export class ApiClient {
+  readonly #options: ApiClientOptions;
   readonly #limits: ClientLimits;
   #agent: Agent | undefined;
   #connection: Connection | undefined;
@@ -123,11 +108,15 @@ export class HttpApiClient implements ApiClient {
    */
   #unansweredSince: number | undefined;
 
-  constructor(options: HttpApiClientOptions) {
+  constructor(options: ApiClientOptions) {
     this.#options = options;
     this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
   }
 
+  /**
+   * Sends a request. Resolves when the headers of the answer have arrived, whatever its status.
+   * @throws Error when there is no answer: no connection, unreadable credentials, or the signal's reason
+   */
   async request(request: ApiRequest): Promise<ApiResponse> {
     this.#preparation ??= this.#prepare().finally(() => {
       this.#preparation = undefined;
@@ -182,6 +171,10 @@ export class HttpApiClient implements ApiClient {
     });
   }
 
+  /**
+   * Closes the connections without a request. Call it when an answer stopped: a load balancer that passes
+   * nothing on keeps those connections open, too.
+   */
   closeIdle(): void {
     const idle = Object.values(this.#agent?.freeSockets ?? {}).flat();
     for (const socket of idle) socket?.destroy();

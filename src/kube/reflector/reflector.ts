@@ -40,7 +40,7 @@ const DOUBT_RECHECK = 15_000;
 
 /** The API server that several reflectors follow, and how they do so. */
 export interface FollowedServer {
-  readonly client: ApiClient;
+  readonly client: Pick<ApiClient, "request" | "closeIdle">;
   readonly clock: Clock;
   /** Returns numbers in [0, 1). */
   readonly random: () => number;

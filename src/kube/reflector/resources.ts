@@ -16,7 +16,7 @@ export interface Resource {
    */
   readonly alwaysExists?: string;
   /** True if a cluster may lack it: it then counts as empty, which is not an error. */
-  readonly optional: boolean;
+  readonly optional?: boolean;
 }
 
 /**
@@ -45,7 +45,6 @@ export function resources(nodeName: string): Readonly<Record<ResourceName, Resou
       path: "/api/v1/services",
       selectors: { labelSelector: `!${PROXY_NAME_LABEL}`, fieldSelector: "spec.clusterIP!=None" },
       alwaysExists: "default/kubernetes",
-      optional: false,
     },
     endpointslices: {
       name: "endpointslices",
@@ -53,14 +52,12 @@ export function resources(nodeName: string): Readonly<Record<ResourceName, Resou
       path: "/apis/discovery.k8s.io/v1/endpointslices",
       selectors: { labelSelector: `!${HEADLESS_LABEL}` },
       alwaysExists: "default/kubernetes",
-      optional: false,
     },
     nodes: {
       name: "nodes",
       listKind: "NodeList",
       path: "/api/v1/nodes",
       selectors: { fieldSelector: `metadata.name=${nodeName}` },
-      optional: false,
     },
     servicecidrs: {
       name: "servicecidrs",

@@ -1,5 +1,5 @@
 import { writeFile } from "node:fs/promises";
-import { HttpApiClient } from "../../../src/kube/client/client.ts";
+import { ApiClient } from "../../../src/kube/client/client.ts";
 import { parseServer } from "../../../src/kube/client/load-connection.ts";
 import { apiDecoders } from "../../../src/kube/decode/decoders.ts";
 import { clusterSource } from "../../../src/kube/reflector/cluster-source.ts";
@@ -30,7 +30,7 @@ class Fleet {
   readonly log = new FleetLog(() => this.time.clock.monotonic());
   api: StubApi;
   readonly #sources: readonly ObjectSource[];
-  readonly #clients: readonly HttpApiClient[];
+  readonly #clients: readonly ApiClient[];
 
   constructor(api: StubApi) {
     this.api = api;
@@ -42,7 +42,7 @@ class Fleet {
       isCurrent: async () => true,
     };
     const options = { userAgent: "nft-proxy/fleet", connect: async () => connection };
-    this.#clients = Array.from({ length: NODES }, () => new HttpApiClient(options));
+    this.#clients = Array.from({ length: NODES }, () => new ApiClient(options));
     this.#sources = this.#clients.map((client, node) => this.#follow(client, node));
   }
 
@@ -81,12 +81,11 @@ class Fleet {
     return passed;
   }
 
-  #follow(client: HttpApiClient, node: number): ObjectSource {
+  #follow(client: ApiClient, node: number): ObjectSource {
     const counted = this.time.client(client);
     return clusterSource({
       client: {
         closeIdle: () => {},
-        close: () => counted.close(),
         request: (request) => {
           this.log.request(node, request);
           return counted.request(request);

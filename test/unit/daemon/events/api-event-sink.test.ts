@@ -2,10 +2,10 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { apiEventSink, Gone } from "../../../../src/daemon/events/event-recorder.ts";
-import { HttpApiClient } from "../../../../src/kube/client/client.ts";
+import { ApiClient } from "../../../../src/kube/client/client.ts";
 
 let server: Server;
-let client: HttpApiClient;
+let client: ApiClient;
 let answer = `{"kind":"Status"}`;
 let status = 201;
 const requests: unknown[] = [];
@@ -27,7 +27,7 @@ beforeEach(async () => {
     credentials: async () => ({}),
     isCurrent: async () => true,
   };
-  client = new HttpApiClient({ connect: async () => connection, userAgent: "test" });
+  client = new ApiClient({ connect: async () => connection, userAgent: "test" });
 });
 
 afterEach(() => {

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { fleetText } from "../../../../src/cli/commands/fleet.ts";
 import { gatherFleet } from "../../../../src/inspect/fleet/gather-fleet.ts";
 import { type FleetNode, fleetEjections, isFine } from "../../../../src/inspect/fleet/node-status.ts";
-import type { HttpApiClient } from "../../../../src/kube/client/client.ts";
+import type { ApiClient } from "../../../../src/kube/client/client.ts";
 import { schemaErrors } from "../../../support/output-schema.ts";
 import { type OtherAnswer, StubApi } from "../../../support/stub-api/stub-api.ts";
 import { stubClient } from "../../../support/stub-api/stub-client.ts";
@@ -22,7 +22,7 @@ interface Pod {
 }
 
 let api: StubApi;
-let client: HttpApiClient;
+let client: ApiClient;
 beforeEach(async () => {
   api = await StubApi.start();
   client = stubClient(api);

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { asApiFailure } from "../../../../src/kube/client/api-failure.ts";
-import { HttpApiClient } from "../../../../src/kube/client/client.ts";
+import { ApiClient } from "../../../../src/kube/client/client.ts";
 import { loadConnection } from "../../../../src/kube/client/load-connection.ts";
 import { type Authority, makeAuthority } from "../../../support/stub-api/certificates.ts";
 import { StubApi } from "../../../support/stub-api/stub-api.ts";
@@ -16,7 +16,7 @@ let authority: Authority;
 let api: StubApi;
 let secureApi: StubApi;
 let proxy: StubProxy | undefined;
-let client: HttpApiClient | undefined;
+let client: ApiClient | undefined;
 
 beforeAll(async () => {
   authority = makeAuthority();
@@ -46,7 +46,7 @@ async function ask(
   given: { kubeconfig?: string; master?: string; env?: Record<string, string> },
   connectWithin?: number,
 ): Promise<number> {
-  client = new HttpApiClient({
+  client = new ApiClient({
     userAgent: "nft-proxy/test",
     connect: () => loadConnection({ kubeconfig: "", master: "", env: {}, ...given }),
     ...(connectWithin === undefined ? {} : { limits: { connectWithin } }),
@@ -107,7 +107,7 @@ describe("a kubeconfig's proxy-url", () => {
     proxy = await startHttpProxy(api.port);
     await ask({ master: "http://api.example", env: { HTTP_PROXY: `http://127.0.0.1:${proxy.port}` } });
     const again = { method: "GET", path: "/api/v1/services", signal: new AbortController().signal } as const;
-    await text((await (client as HttpApiClient).request(again)).body);
+    await text((await (client as ApiClient).request(again)).body);
     expect(proxy.asked).toHaveLength(1);
   });
 

@@ -9,14 +9,14 @@ import { text } from "node:stream/consumers";
 import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type ApiFailure, asApiFailure } from "../../../../src/kube/client/api-failure.ts";
-import { type ApiRequestOutcome, HttpApiClient } from "../../../../src/kube/client/client.ts";
+import { ApiClient, type ApiRequestOutcome } from "../../../../src/kube/client/client.ts";
 import { type ConnectionOptions, loadConnection } from "../../../../src/kube/client/load-connection.ts";
 import { type Authority, hasOpenssl, makeAuthority } from "../../../support/stub-api/certificates.ts";
 import { StubApi, type StubApiOptions } from "../../../support/stub-api/stub-api.ts";
 
 let directory: string;
 let api: StubApi;
-let client: HttpApiClient;
+let client: ApiClient;
 
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), "client-"));
@@ -38,13 +38,13 @@ function write(name: string, text: string): string {
 async function start(options: StubApiOptions, connection: () => Partial<ConnectionOptions>): Promise<void> {
   api = await StubApi.start(options);
   const given = { kubeconfig: "", master: "", env: {}, ...connection() };
-  client = new HttpApiClient({ userAgent: "nft-proxy/test", connect: () => loadConnection(given) });
+  client = new ApiClient({ userAgent: "nft-proxy/test", connect: () => loadConnection(given) });
 }
 
 /** The failure of a small request to a server that is given up after 50 ms. */
 async function failureOf(master: string): Promise<ApiFailure> {
   const connect = () => loadConnection({ kubeconfig: "", master, env: {} });
-  client = new HttpApiClient({ userAgent: "nft-proxy/test", connect, limits: { connectWithin: 50 } });
+  client = new ApiClient({ userAgent: "nft-proxy/test", connect, limits: { connectWithin: 50 } });
   return asApiFailure(await ask().catch((error) => error));
 }
 
@@ -114,7 +114,7 @@ describe("the API client over http", () => {
   test("replaces an old connection", async () => {
     api = await StubApi.start();
     const connect = () => loadConnection({ kubeconfig: "", master: api.url, env: {} });
-    client = new HttpApiClient({ userAgent: "nft-proxy/test", connect, limits: { replaceAfter: 100 } });
+    client = new ApiClient({ userAgent: "nft-proxy/test", connect, limits: { replaceAfter: 100 } });
     expect([await ask(), await ask(), api.connections]).toEqual([200, 200, 1]);
     await new Promise((resolve) => setTimeout(resolve, 110));
     expect([await ask(), await ask(), api.connections]).toEqual([200, 200, 2]);
@@ -141,7 +141,7 @@ describe("the API client over http", () => {
     api = await StubApi.start({});
     const seen: ApiRequestOutcome[] = [];
     const connect = () => loadConnection({ kubeconfig: "", master: api.url, env: {} });
-    client = new HttpApiClient({
+    client = new ApiClient({
       userAgent: "nft-proxy/test",
       connect,
       onRequest: (outcome) => seen.push(outcome),
@@ -313,7 +313,7 @@ describe("the API client with a kubeconfig", () => {
     api = await StubApi.start();
     let path = kubeconfig({ token: "old" });
     const connect = () => loadConnection({ kubeconfig: path, master: "", env: {} });
-    client = new HttpApiClient({ userAgent: "nft-proxy/test", connect });
+    client = new ApiClient({ userAgent: "nft-proxy/test", connect });
     api.tokens.add("old");
     expect(await ask()).toBe(200);
     api.tokens.clear();
@@ -339,7 +339,7 @@ describe("the API client with a kubeconfig", () => {
     const moved = await StubApi.start();
     const addresses = [api.url, moved.url];
     const connect = () => loadConnection({ kubeconfig: "", master: addresses.shift() ?? moved.url, env: {} });
-    client = new HttpApiClient({ userAgent: "nft-proxy/test", connect, limits: { reconnectAfter: 50 } });
+    client = new ApiClient({ userAgent: "nft-proxy/test", connect, limits: { reconnectAfter: 50 } });
     expect(await ask()).toBe(200);
     await api.close();
     await expect(ask()).rejects.toThrow();
@@ -505,7 +505,7 @@ describe.skipIf(!hasOpenssl())("the API client over https", () => {
         master: "",
         env: {},
       });
-    client = new HttpApiClient({ userAgent: "nft-proxy/test", connect });
+    client = new ApiClient({ userAgent: "nft-proxy/test", connect });
     expect(await ask()).toBe(200);
   });
 
@@ -524,7 +524,7 @@ describe.skipIf(!hasOpenssl())("the API client over https", () => {
     write("client.key", fresh.client.key);
     const user = { "client-certificate": "client.crt", "client-key": "client.key" };
     const connect = () => loadConnection({ kubeconfig: kubeconfig(user, trust), master: "", env: {} });
-    client = new HttpApiClient({ userAgent: "nft-proxy/test", connect });
+    client = new ApiClient({ userAgent: "nft-proxy/test", connect });
     await expect(ask(), "a stranger's certificate").rejects.toThrow();
     write("client.crt", old.client.cert);
     write("client.key", old.client.key);

@@ -1,7 +1,7 @@
 import { EventEmitter } from "node:events";
 import { text } from "node:stream/consumers";
 import { afterEach, expect, test } from "vitest";
-import { HttpApiClient } from "../../../../src/kube/client/client.ts";
+import { ApiClient } from "../../../../src/kube/client/client.ts";
 import { loadConnection } from "../../../../src/kube/client/load-connection.ts";
 import { ServerAddresses } from "../../../../src/kube/client/server-addresses.ts";
 import { StubApi } from "../../../support/stub-api/stub-api.ts";
@@ -59,7 +59,7 @@ test("the addresses that were seen last are kept, 64 at most", () => {
 });
 
 let api: StubApi | undefined;
-let client: HttpApiClient | undefined;
+let client: ApiClient | undefined;
 afterEach(async () => {
   client?.close();
   await api?.close();
@@ -71,7 +71,7 @@ test("a client's connections are followed by name and by address, kept ones too"
   for (const host of ["127.0.0.1", "localhost"]) {
     const servers = new ServerAddresses();
     const connect = () => loadConnection({ kubeconfig: "", master: `http://${host}:${port}`, env: {} });
-    const opened = new HttpApiClient({
+    const opened = new ApiClient({
       userAgent: "nft-proxy/test",
       connect,
       onSocket: (url, its) => servers.follow(url, its),

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { HttpApiClient } from "../../../../src/kube/client/client.ts";
+import { ApiClient } from "../../../../src/kube/client/client.ts";
 import { apiDecoders } from "../../../../src/kube/decode/decoders.ts";
 import { clusterSource } from "../../../../src/kube/reflector/cluster-source.ts";
 import {
@@ -15,7 +15,7 @@ import { stubClient } from "../../../support/stub-api/stub-client.ts";
 import { loadTown, replayTown } from "../../../support/stub-api/town.ts";
 
 let api: StubApi;
-let client: HttpApiClient;
+let client: ApiClient;
 let source: ObjectSource;
 let clock: ManualClock;
 
@@ -133,7 +133,7 @@ test("a cluster source that lost its server asks once at a time, at most 30 time
     credentials: async () => ({}),
     isCurrent: async () => true,
   };
-  client = new HttpApiClient({
+  client = new ApiClient({
     userAgent: "nft-proxy/test",
     connect: async () => connection,
     onRequest: () => {

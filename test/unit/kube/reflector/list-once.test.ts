@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { HttpApiClient } from "../../../../src/kube/client/client.ts";
+import { ApiClient } from "../../../../src/kube/client/client.ts";
 import { loadConnection } from "../../../../src/kube/client/load-connection.ts";
 import { apiDecoders } from "../../../../src/kube/decode/decoders.ts";
 import { ignoredService } from "../../../../src/kube/decode/ignored-service.ts";
@@ -9,7 +9,7 @@ import { StubApi } from "../../../support/stub-api/stub-api.ts";
 import { loadTown } from "../../../support/stub-api/town.ts";
 
 let api: StubApi;
-let client: HttpApiClient;
+let client: ApiClient;
 let clock: ManualClock;
 let invalid: string[];
 
@@ -17,7 +17,7 @@ beforeEach(async () => {
   api = await StubApi.start();
   clock = new ManualClock();
   invalid = [];
-  client = new HttpApiClient({
+  client = new ApiClient({
     userAgent: "nft-proxy/test",
     connect: () => loadConnection({ kubeconfig: "", master: api.url, env: {} }),
   });

@@ -1,17 +1,17 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { systemClock } from "../../../../src/kernel/system-clock.ts";
-import { HttpApiClient } from "../../../../src/kube/client/client.ts";
+import { ApiClient } from "../../../../src/kube/client/client.ts";
 import { loadConnection } from "../../../../src/kube/client/load-connection.ts";
 import { listUnservedServices } from "../../../../src/kube/reflector/list-once.ts";
 import { StubApi } from "../../../support/stub-api/stub-api.ts";
 import { loadTown } from "../../../support/stub-api/town.ts";
 
 let api: StubApi;
-let client: HttpApiClient;
+let client: ApiClient;
 beforeAll(async () => {
   api = await StubApi.start();
   loadTown(api.cluster);
-  client = new HttpApiClient({
+  client = new ApiClient({
     userAgent: "test",
     connect: () => loadConnection({ kubeconfig: "", master: api.url, env: {} }),
   });
