@@ -6,7 +6,6 @@ import { ApiClient, type ApiRequestObserver } from "../kube/client/client.ts";
 import { loadConnection } from "../kube/client/load-connection.ts";
 import { nodeNames } from "../kube/client/node-names.ts";
 import { type ServerAddress, ServerAddresses } from "../kube/client/server-addresses.ts";
-import type { DecodeOptions } from "../kube/decode/decode.ts";
 import { apiDecoders, diagnosticsText } from "../kube/decode/decoders.ts";
 import type { UnservedServices } from "../kube/decode/ignored-service.ts";
 import { FileSource } from "../kube/files/file-source.ts";
@@ -15,6 +14,7 @@ import { ObjectProblemLog } from "../kube/object-problem-log.ts";
 import { clusterSource } from "../kube/reflector/cluster-source.ts";
 import { listUnservedServices } from "../kube/reflector/list-once.ts";
 import type { ObjectSource, ResourceName, SourceErrorKind, SourceHandlers } from "../kube/source.ts";
+import type { EnabledFeatures } from "../model/features.ts";
 import { apiEventSink, type EventSink, NO_EVENTS } from "./events/event-recorder.ts";
 
 /** Callbacks about an API server. */
@@ -86,7 +86,7 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
     const diagnostics = diagnosticsText(found);
     if (found.length === 0) problems.end(object);
     else problems.add(object, diagnostics, { object, diagnostics });
-  }, options);
+  }, options.features);
   return {
     makeSource: (given, nodes) => {
       const handlers = watchForNode(given, nodeName, () => nodeNames(client), logger);
@@ -108,18 +108,18 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
 /**
  * Returns the objects of files, and follows their changes. Events are discarded.
  * @param nodeName the name of the Node that nft-proxy runs on
- * @param decoding the defaults of decoding if absent
+ * @param features all if absent
  */
 export function fileOrigin(
   paths: readonly string[],
   nodeName: string,
   logger: Logger,
-  decoding?: DecodeOptions,
+  features?: EnabledFeatures,
 ): ObjectOrigin {
   return {
     makeSource: (given) => {
       const handlers = watchForNode(given, nodeName, async () => [], logger);
-      return new FileSource({ paths, handlers, clock: systemClock, logger, decoding });
+      return new FileSource({ paths, handlers, clock: systemClock, logger, features });
     },
     eventSink: NO_EVENTS,
     unservedServices: () => unservedInFiles(paths),

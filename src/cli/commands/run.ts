@@ -157,7 +157,7 @@ async function objectOrigin(
   logger: Logger,
 ): Promise<ObjectOrigin> {
   const paths = listArgument(argv, "from");
-  if (paths.length > 0) return fileOrigin(paths, nodeName, logger, options);
+  if (paths.length > 0) return fileOrigin(paths, nodeName, logger, options.features);
   const tables = await tableNames(nft);
   const hasRules = FAMILIES.some((family) => tables.has(`${family} ${TABLE_NAME}`));
   return await clusterOrigin(

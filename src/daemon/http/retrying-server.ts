@@ -60,23 +60,18 @@ export class RetryingServer {
   }
 
   async #try(): Promise<void> {
-    const { name, address, open, clock, logger, hardFail } = this.#options;
+    const { name, address, open, clock, logger, hardFail, onFailure } = this.#options;
     try {
       this.#server = await open(address);
       this.#failures.end({ server: name });
       logger.info({ server: name, address: formatListenAddress(address) }, "server listening");
     } catch (error) {
       if (hardFail) throw error;
-      this.#reportFailure(error);
+      const hint = error instanceof AppError ? error.hint : undefined;
+      if (!this.#failures.isFailing) onFailure?.(error);
+      this.#failures.add(messageOf(error), { server: name, hint });
       if (!this.#closed) this.#timer = clock.after(RETRY_INTERVAL, () => void this.start());
     }
-  }
-
-  #reportFailure(error: unknown): void {
-    const { name, onFailure } = this.#options;
-    const hint = error instanceof AppError ? error.hint : undefined;
-    if (!this.#failures.isFailing) onFailure?.(error);
-    this.#failures.add(messageOf(error), { server: name, hint });
   }
 }
 

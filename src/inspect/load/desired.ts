@@ -5,8 +5,8 @@ import type { ProxyOptions } from "../../config/options.ts";
 import { hostAddresses } from "../../kernel/addresses.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
-import type { FilesResult } from "../../kube/files/object-gatherer.ts";
-import { type ReadOptions, readFiles } from "../../kube/files/read-files.ts";
+import type { FilesResult, ReadOptions } from "../../kube/files/object-gatherer.ts";
+import { readFiles } from "../../kube/files/read-files.ts";
 import type { ListedObjects } from "../../kube/reflector/list-once.ts";
 import { RESOURCE_NAMES } from "../../kube/source.ts";
 import type { EjectedEndpoint } from "../../model/ejected-endpoint.ts";
@@ -134,7 +134,8 @@ export async function loadFromFiles(request: LoadRequest, read: ReadOptions = {}
       hint: "files or directories of YAML or JSON, or - for standard input",
     });
   }
-  const files = await readFiles(request.paths, request.stdin, { ...read, decoding: request.options });
+  const { features } = request.options;
+  const files = await readFiles(request.paths, request.stdin, { ...read, features });
   const { services, endpointSlices, nodes, serviceCIDRs } = files.objects;
   const rendered = await renderObjects(request, {
     services: services.map(({ value }) => value),

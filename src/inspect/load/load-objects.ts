@@ -62,7 +62,7 @@ export async function listClusterObjects(
   try {
     const decoders = apiDecoders((object, diagnostics) => {
       if (diagnostics.length > 0) onInvalid(object, diagnosticsText(diagnostics));
-    }, options);
+    }, options.features);
     const listing = { client, server, nodeName, decoders, clock: systemClock, onInvalid, onService };
     const objects = { ...(await listOnce(listing)), server };
     if (objects.nodes.length > 0) return objects;

@@ -2,19 +2,9 @@ import type { V1ObjectMeta } from "@kubernetes/client-node";
 import { type ByFamily, byFamily } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import { counted, quoted } from "../../base/text.ts";
-import { ALL_FEATURES } from "../../features/selection.ts";
-import type { EnabledFeatures } from "../../model/features.ts";
 import type { Protocol } from "../../model/ids.ts";
 import { canonicalAddress, canonicalCidr, familyOf } from "../../model/ip.ts";
 import type { DiagnosticCode } from "./diagnostic-code.ts";
-
-/** The proxy's options that the decoders of Services and EndpointSlices depend on. */
-export interface DecodeOptions {
-  readonly features: EnabledFeatures;
-}
-
-/** Every feature. */
-export const DECODE_DEFAULTS: DecodeOptions = { features: ALL_FEATURES };
 
 /** A diagnostic about a field of an object. */
 export interface FieldDiagnostic {

@@ -1,5 +1,6 @@
 import { AppError } from "../../base/errors.ts";
-import { DECODE_DEFAULTS, type Decoded, type FieldDiagnostic } from "./decode.ts";
+import { ALL_FEATURES } from "../../features/selection.ts";
+import type { Decoded, FieldDiagnostic } from "./decode.ts";
 import { decodeEndpointSlice } from "./endpoint-slice.ts";
 import { objectName } from "./metadata.ts";
 import { decodeNode, decodeServiceCIDR } from "./node.ts";
@@ -19,7 +20,7 @@ export type Decoders = Readonly<ReturnType<typeof apiDecoders>>;
  */
 export function apiDecoders(
   onDiagnostics: (object: string, diagnostics: readonly FieldDiagnostic[]) => void,
-  options = DECODE_DEFAULTS,
+  enabled = ALL_FEATURES,
 ) {
   const decoder =
     <T>(kind: string, decode: (object: unknown) => Decoded<T>) =>
@@ -32,8 +33,8 @@ export function apiDecoders(
       return decoded.value;
     };
   return {
-    services: decoder("Service", (object) => decodeService(object, options)),
-    endpointslices: decoder("EndpointSlice", (object) => decodeEndpointSlice(object, options)),
+    services: decoder("Service", (object) => decodeService(object, enabled)),
+    endpointslices: decoder("EndpointSlice", (object) => decodeEndpointSlice(object, enabled)),
     nodes: decoder("Node", decodeNode),
     servicecidrs: decoder("ServiceCIDR", decodeServiceCIDR),
   };

@@ -3,13 +3,13 @@ import { FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import { SharedValues } from "../../base/shared-values.ts";
 import { quoted } from "../../base/text.ts";
+import { ALL_FEATURES } from "../../features/selection.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "../../model/endpoint-slice.ts";
 import { SliceEndpoints } from "../../model/endpoint-slice.ts";
 import { serviceName } from "../../model/ids.ts";
 import { canonicalAddress, isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../../model/ip.ts";
 import { annotatedFields, SLICE_ANNOTATIONS } from "./annotations.ts";
 import {
-  DECODE_DEFAULTS,
   type Decoded,
   type FieldDiagnostic,
   hasLabel,
@@ -47,7 +47,7 @@ export interface RawEndpointSlice extends Omit<Raw<V1EndpointSlice>, "metadata" 
 }
 
 /** Decodes an EndpointSlice (discovery.k8s.io/v1) with kube-proxy's interpretation of every field. */
-export function decodeEndpointSlice(object: unknown, options = DECODE_DEFAULTS): Decoded<EndpointSlice> {
+export function decodeEndpointSlice(object: unknown, enabled = ALL_FEATURES): Decoded<EndpointSlice> {
   const { errors, part } = shapeOf("EndpointSlice", object);
   if (part === undefined) return invalid(errors);
   const raw = part.value as RawEndpointSlice;
@@ -59,7 +59,7 @@ export function decodeEndpointSlice(object: unknown, options = DECODE_DEFAULTS):
   const namespace = metadata.namespace ?? "default";
   const lastChangeTriggerTime = metadata.annotations?.[TRIGGER_TIME_ANNOTATION];
   const endpoints = endpointsOf(raw, family, namespace, diagnostics);
-  const { features } = annotatedFields(SLICE_ANNOTATIONS, metadata, options.features, diagnostics);
+  const { features } = annotatedFields(SLICE_ANNOTATIONS, metadata, enabled, diagnostics);
   const value: EndpointSlice = {
     namespace,
     name: metadata.name,

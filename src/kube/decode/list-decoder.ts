@@ -65,21 +65,27 @@ export class ListDecoder {
    */
   end(): Frame {
     if (this.#separator === undefined) return this.#parseWhole();
-    for (const { frame, end } of framesAround(this.#beginning, this.#text)) {
-      if (this.#takePart(0, end)) return frame;
+    const rest = this.#text;
+    const first = Math.max(0, rest.length - LONGEST_END);
+    // The last item ends before the last bracket, or before an earlier one if fields with arrays follow.
+    for (let end = rest.lastIndexOf("]"); end > first; end = rest.lastIndexOf("]", end - 1)) {
+      const frame = parsedJson(`${this.#beginning}"${PLACE}"${rest.slice(end)}`) as Frame | undefined;
+      const items = frame?.items;
+      const isFrame = Array.isArray(items) && items.length === 1 && items[0] === PLACE;
+      if (frame !== undefined && isFrame && this.#takePart(0, end)) return frame;
     }
     throw notJson();
   }
 
   #findBeginning(): void {
     if (this.#isWhole) return;
-    const found = splitBeginning(this.#text);
-    this.#isWhole = found === undefined && this.#text.length > LONGEST_BEGINNING;
-    if (found === undefined) return;
-    this.#beginning = found.beginning;
-    this.#text = this.#text.slice(found.beginning.length);
-    this.#separator = `,${found.head}`;
-    this.#searchFrom = found.head.length;
+    const [found = "", head] = BEGINNING.exec(this.#text) ?? [];
+    this.#isWhole = head === undefined && this.#text.length > LONGEST_BEGINNING;
+    if (head === undefined) return;
+    this.#beginning = found.slice(0, found.length - head.length);
+    this.#text = this.#text.slice(this.#beginning.length);
+    this.#separator = `,${head}`;
+    this.#searchFrom = head.length;
   }
 
   #takeItems(separator: string): void {
@@ -119,29 +125,6 @@ export class ListDecoder {
     if (!Array.isArray(items)) throw new SyntaxError("the list is not a Kubernetes list");
     for (const item of items) this.#take(item);
     return list ?? {};
-  }
-}
-
-/** Returns the text before the first item, and that at the beginning of each item. */
-function splitBeginning(text: string): { readonly beginning: string; readonly head: string } | undefined {
-  const [found = "", head] = BEGINNING.exec(text) ?? [];
-  return head === undefined ? undefined : { beginning: found.slice(0, found.length - head.length), head };
-}
-
-/**
- * The last item ends before the last bracket, or before an earlier one if fields with arrays follow the
- * items.
- */
-function* framesAround(
-  beginning: string,
-  rest: string,
-): Generator<{ readonly frame: Frame; readonly end: number }> {
-  const first = Math.max(0, rest.length - LONGEST_END);
-  for (let end = rest.lastIndexOf("]"); end > first; end = rest.lastIndexOf("]", end - 1)) {
-    const frame = parsedJson(`${beginning}"${PLACE}"${rest.slice(end)}`) as Frame | undefined;
-    const items = frame?.items;
-    if (frame !== undefined && Array.isArray(items) && items.length === 1 && items[0] === PLACE)
-      yield { frame, end };
   }
 }
 

@@ -1,12 +1,12 @@
 import { byFamily } from "../../base/family.ts";
 import { joinPath } from "../../base/schema-error.ts";
 import { SharedValues } from "../../base/shared-values.ts";
+import { ALL_FEATURES } from "../../features/selection.ts";
 import { type Excess, excessOf, MOST_ADDRESSES, MOST_SOURCE_RANGES } from "../../model/budgets.ts";
 import { serviceName } from "../../model/ids.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
 import { annotatedFields, SERVICE_ANNOTATIONS } from "./annotations.ts";
 import {
-  DECODE_DEFAULTS,
   type Decoded,
   type FieldDiagnostic,
   fieldError,
@@ -35,7 +35,7 @@ const portLists = new SharedValues<readonly ServicePortSpec[]>();
  * Decodes a Service (core/v1) with kube-proxy's interpretation of every field. A Service without a namespace
  * is in `default`, as for kubectl.
  */
-export function decodeService(object: unknown, options = DECODE_DEFAULTS): Decoded<Service> {
+export function decodeService(object: unknown, enabled = ALL_FEATURES): Decoded<Service> {
   const { errors, part } = shapeOf("Service", object);
   if (part === undefined) return invalid(errors);
   const raw = part.value as RawService;
@@ -61,7 +61,7 @@ export function decodeService(object: unknown, options = DECODE_DEFAULTS): Decod
       : { ...NO_EXTERNAL_ADDRESSES, excess }),
     affinitySeconds: affinityOf(spec),
     ports,
-    ...annotatedFields(SERVICE_ANNOTATIONS, metadata, options.features, diagnostics, { ports, invalidPorts }),
+    ...annotatedFields(SERVICE_ANNOTATIONS, metadata, enabled, diagnostics, { ports, invalidPorts }),
     internalPolicyLocal: spec.internalTrafficPolicy === "Local",
     externalPolicyLocal: isReachedFromOutside(spec) && spec.externalTrafficPolicy === "Local",
     healthCheckNodePort: healthCheckNodePortOf(spec),
@@ -142,12 +142,8 @@ function affinityOf(spec: RawServiceSpec): number {
 
 /** `externalTrafficPolicy` has an effect for these Services only, and may be left over on others. */
 function isReachedFromOutside(spec: RawServiceSpec): boolean {
-  const type = spec.type || "ClusterIP";
-  return (
-    type === "LoadBalancer" ||
-    type === "NodePort" ||
-    (type === "ClusterIP" && Boolean(spec.externalIPs?.length))
-  );
+  if (spec.type === "LoadBalancer" || spec.type === "NodePort") return true;
+  return (spec.type || "ClusterIP") === "ClusterIP" && Boolean(spec.externalIPs?.length);
 }
 
 function healthCheckNodePortOf(spec: RawServiceSpec): number {

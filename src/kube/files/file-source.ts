@@ -3,7 +3,7 @@ import type { Clock, Timer } from "../../base/clock.ts";
 import { AppError, badArgument, messageOf } from "../../base/errors.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import type { Logger } from "../../base/logger.ts";
-import type { DecodeOptions } from "../decode/decode.ts";
+import type { EnabledFeatures } from "../../model/features.ts";
 import { ObjectProblemLog } from "../object-problem-log.ts";
 import { ObjectStore, type Staged } from "../object-store.ts";
 import {
@@ -29,8 +29,8 @@ export interface FileSourceOptions {
   readonly handlers: SourceHandlers;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The defaults of decoding if absent. */
-  readonly decoding?: DecodeOptions | undefined;
+  /** All if absent. */
+  readonly features?: EnabledFeatures | undefined;
 }
 
 /** Time between two checks of the files. Milliseconds. */
@@ -121,8 +121,8 @@ export class FileSource implements ObjectSource {
   }
 
   async #read(fingerprint: string): Promise<void> {
-    const { paths, decoding } = this.#options;
-    const result = await readFiles(paths, NO_INPUT, { decoding });
+    const { paths, features } = this.#options;
+    const result = await readFiles(paths, NO_INPUT, { features });
     const { services, endpointSlices, serviceCIDRs } = result.objects;
     refuseNoObjects(services.length + endpointSlices.length + serviceCIDRs.length);
     // A YAML list that ends too early may be valid: it would remove the rules of all objects that follow.

@@ -1,15 +1,10 @@
 import type { AppError } from "../../base/errors.ts";
 import { splitPath } from "../../base/schema-error.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
+import type { EnabledFeatures } from "../../model/features.ts";
 import type { Node, ServiceCIDR } from "../../model/node.ts";
 import type { Service } from "../../model/service.ts";
-import {
-  type Decoded,
-  type DecodeOptions,
-  type FieldDiagnostic,
-  fieldError,
-  fieldWarning,
-} from "../decode/decode.ts";
+import { type Decoded, type FieldDiagnostic, fieldError, fieldWarning } from "../decode/decode.ts";
 import { decodeEndpointSlice } from "../decode/endpoint-slice.ts";
 import { objectName } from "../decode/metadata.ts";
 import { decodeNode, decodeServiceCIDR } from "../decode/node.ts";
@@ -25,7 +20,7 @@ import type { InputDocument } from "./yaml.ts";
 export interface FromFile<T> {
   readonly value: T;
   readonly origin: Origin;
-  /** The object's document, with {@link GathererOptions.keepDocuments}. */
+  /** The object's document, with {@link ReadOptions.thorough}. */
   readonly document?: InputDocument | undefined;
 }
 
@@ -73,18 +68,21 @@ export interface FilesResult {
   readonly placeholders: number;
 }
 
-/** Options of an {@link ObjectGatherer}. */
-export interface GathererOptions {
-  /** Keep each object's document, which takes memory. */
-  readonly keepDocuments: boolean;
+/** Options of reading files. */
+export interface ReadOptions {
+  /**
+   * Continue after a malformed file, keep the documents of objects, which takes memory, and reject duplicate
+   * keys in JSON, too.
+   */
+  readonly thorough?: boolean;
   /** Assign placeholder cluster IPs to Services without one, which are ignored otherwise. */
-  readonly placeholders: boolean;
-  /** {@link DECODE_DEFAULTS} if absent. */
-  readonly decoding?: DecodeOptions | undefined;
+  readonly placeholders?: boolean;
+  /** All if absent. */
+  readonly features?: EnabledFeatures | undefined;
 }
 
 const DECODERS: Readonly<
-  Record<ObjectKind, (object: unknown, options?: DecodeOptions) => Decoded<AnyObject>>
+  Record<ObjectKind, (object: unknown, enabled?: EnabledFeatures) => Decoded<AnyObject>>
 > = {
   Service: decodeService,
   EndpointSlice: decodeEndpointSlice,
@@ -112,11 +110,11 @@ export class ObjectGatherer {
   readonly #diagnostics: Diagnostic[] = [];
   readonly #legacy: IgnoredObject[] = [];
   readonly #invalid: InvalidObject[] = [];
-  readonly #options: GathererOptions;
+  readonly #options: ReadOptions;
   readonly #placeholders = new PlaceholderAddresses();
   #otherKinds = 0;
 
-  constructor(options: GathererOptions) {
+  constructor(options: ReadOptions) {
     this.#options = options;
   }
 
@@ -151,14 +149,12 @@ export class ObjectGatherer {
   }
 
   #addObject(of: ObjectKind, raw: unknown, origin: Origin, document: InputDocument): void {
-    const { placeholders, decoding } = this.#options;
-    const decoded = DECODERS[of](
-      of === "Service" && placeholders ? this.#placeholders.fill(raw) : raw,
-      decoding,
-    );
+    const { thorough, placeholders, features } = this.#options;
+    const assigned = of === "Service" && placeholders ? this.#placeholders.fill(raw) : raw;
+    const decoded = DECODERS[of](assigned, features);
     const object = objectName(of, raw);
     if (decoded.kind !== "ignored") this.#addDiagnostics(decoded.diagnostics, origin, document, object);
-    const kept = this.#options.keepDocuments ? document : undefined;
+    const kept = thorough ? document : undefined;
     if (decoded.kind === "invalid") {
       this.#invalid.push({ of, object, origin, document: kept });
       return;

@@ -1,24 +1,11 @@
 import { AppError, messageOf } from "../../base/errors.ts";
-import type { DecodeOptions } from "../decode/decode.ts";
 import { type UnservedServices, unservedAmong } from "../decode/ignored-service.ts";
 import { positionAt, unreadable } from "./diagnostic.ts";
 import { parseJson } from "./json.ts";
 import { listFiles } from "./list-files.ts";
-import { type FilesResult, ObjectGatherer, writtenBy } from "./object-gatherer.ts";
+import { type FilesResult, ObjectGatherer, type ReadOptions, writtenBy } from "./object-gatherer.ts";
 import { readText } from "./read-text.ts";
 import { type InputDocument, parseYaml } from "./yaml.ts";
-
-/** Options of {@link readFiles}. */
-export interface ReadOptions {
-  /**
-   * Continue after a malformed file, keep the documents of objects, and reject duplicate keys in JSON, too.
-   */
-  readonly thorough?: boolean;
-  /** Assign placeholder cluster IPs to Services without one, which are ignored otherwise. */
-  readonly placeholders?: boolean;
-  /** The defaults of decoding if absent. */
-  readonly decoding?: DecodeOptions | undefined;
-}
 
 /** An empty standard input, for files that are read again. */
 export const NO_INPUT: AsyncIterable<Uint8Array> = { async *[Symbol.asyncIterator]() {} };
@@ -35,10 +22,11 @@ export const NO_INPUT: AsyncIterable<Uint8Array> = { async *[Symbol.asyncIterato
 export async function readFiles(
   paths: readonly string[],
   stdin: AsyncIterable<Uint8Array>,
-  { thorough = false, placeholders = false, decoding }: ReadOptions = {},
+  options: ReadOptions = {},
 ): Promise<FilesResult> {
+  const { thorough = false } = options;
   const { files, empty } = await listFiles(paths);
-  const gatherer = new ObjectGatherer({ keepDocuments: thorough, placeholders, decoding });
+  const gatherer = new ObjectGatherer(options);
   for (const file of empty) gatherer.addEmpty(file, "this directory contains no .yaml, .yml or .json file");
   for (const file of files) {
     try {

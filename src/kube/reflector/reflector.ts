@@ -84,8 +84,6 @@ export class Reflector<T> {
   #isFirstWatchSinceList = false;
   /** Time of the first implausible list, by the monotonic clock; undefined after a plausible one. */
   #doubtfulSince: number | undefined;
-  /** Number of watch events that changed an object or the resourceVersion. */
-  #news = 0;
   #stopped = false;
   #request: TimedRequest | undefined;
   /** Records whether requests are answered. */
@@ -188,7 +186,7 @@ export class Reflector<T> {
   async #watch(version: string): Promise<Wait> {
     const { clock, random } = this.#options;
     const seconds = SHORTEST_WATCH + Math.floor(random() * (LONGEST_WATCH - SHORTEST_WATCH + 1));
-    const newsBefore = this.#news;
+    let newsCame = false;
     let openedAt = Number.POSITIVE_INFINITY;
     let isStable = false;
     try {
@@ -207,20 +205,21 @@ export class Reflector<T> {
             this.#isFirstWatchSinceList = false;
           },
         },
-        (event) => this.#take(event),
+        (event) => {
+          if (this.#take(event)) newsCame = true;
+        },
       );
     } finally {
       isStable = clock.monotonic() - openedAt >= STABLE_AFTER;
       if (isStable) this.#pacing.reset();
     }
     if (isStable) return 0;
-    const newsCame = this.#news > newsBefore;
     if (!newsCame) this.#status.countError("short-watch");
     return this.#pacing.afterShortWatch(newsCame);
   }
 
-  #take(event: WatchEvent): void {
-    const { type, object } = event;
+  /** Returns whether an event changed an object or the resourceVersion. */
+  #take({ type, object }: WatchEvent): boolean {
     if (type === "ERROR") throw failureOfErrorEvent(object);
     this.#logFollowing();
     this.#status.countEvent(type.toLowerCase() as Lowercase<typeof type>);
@@ -229,7 +228,7 @@ export class Reflector<T> {
     const version = metadataOf(object).resourceVersion;
     const advanced = typeof version === "string" && version !== "" && version !== this.#version;
     if (advanced) this.#version = version;
-    if (changed || advanced) this.#news += 1;
+    return changed || advanced;
   }
 
   /** Decides what to request after a failure, and when. */

@@ -66,7 +66,7 @@ function changed(object: unknown, [key, ...rest]: readonly string[], value: unkn
 
 /** Returns the paths of all errors of an object. */
 function errorPaths(value: unknown): string[] {
-  const gatherer = new ObjectGatherer({ keepDocuments: true, placeholders: true });
+  const gatherer = new ObjectGatherer({ thorough: true, placeholders: true });
   gatherer.addDocument("object.yaml", { number: 1, value, lineOf: () => undefined });
   const result = gatherer.result();
   const found = [...result.diagnostics, ...apiServerErrors(result)];
