@@ -1,5 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
-import { FAMILIES, FAMILY_NAMES } from "../../base/family.ts";
+import { FAMILY_NAMES } from "../../base/family.ts";
 import type { DaemonProblem } from "../../socket/daemon-protocol.ts";
 import { type HttpAnswer, jsonAnswer, type Routes } from "../http/http-server.ts";
 import type { HealthReport } from "./health.ts";
@@ -95,17 +95,11 @@ function answer(
 }
 
 function familyStatus({ families }: HealthReport): Record<string, unknown> {
-  const status: Record<string, unknown> = {};
-  for (const family of FAMILIES) {
-    const verdict = families[family];
-    if (verdict === undefined) continue;
-    status[FAMILY_NAMES[family]] = {
-      lastUpdated: timestamp(verdict.lastSynced),
-      healthy: verdict.healthy,
-      ...(verdict.reason === "" ? {} : { reason: verdict.reason }),
-    };
-  }
-  return status;
+  const verdicts = families.map(({ family, lastSynced, healthy, reason }) => {
+    const lastUpdated = timestamp(lastSynced);
+    return [FAMILY_NAMES[family], { lastUpdated, healthy, ...(reason !== "" && { reason }) }];
+  });
+  return Object.fromEntries(verdicts);
 }
 
 /** Formats a time by RFC 3339; undefined as Go's zero time. */

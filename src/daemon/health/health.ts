@@ -34,6 +34,7 @@ export interface HealthSnapshot {
 
 /** The health of one family. `reason` is "" if it is healthy. */
 export interface FamilyVerdict {
+  readonly family: Family;
   readonly healthy: boolean;
   readonly lastSynced: number | undefined;
   readonly reason: string;
@@ -58,7 +59,7 @@ export interface HealthReport {
   readonly nodeEligible: boolean;
   /** As in {@link HealthSnapshot}. */
   readonly lastSynced: number | undefined;
-  readonly families: Readonly<Partial<Record<Family, FamilyVerdict>>>;
+  readonly families: readonly FamilyVerdict[];
   /** The problems, one sentence each; empty if there are none. */
   readonly reasons: readonly string[];
 }
@@ -68,32 +69,31 @@ export interface HealthReport {
  * milliseconds. An idle proxy is healthy, however long nothing has changed.
  */
 export function judgeHealth(snapshot: HealthSnapshot, now: number, threshold: number): HealthReport {
-  const { families, excluded, lastSynced } = snapshot;
+  const { excluded, lastSynced } = snapshot;
   const outOfDate = whyOutOfDate(snapshot, now, threshold);
   const healthy = outOfDate === "";
-  const programmed = { healthy, lastSynced, reason: outOfDate, isExcluded: false };
-  const verdicts = families.map((family): [Family, FamilyVerdict] => {
+  const families = snapshot.families.map((family): FamilyVerdict => {
     const why = excluded[family];
-    if (why === undefined) return [family, programmed];
+    if (why === undefined) return { family, healthy, lastSynced, reason: outOfDate, isExcluded: false };
     const reason = `${FAMILY_NAMES[family]} is not served: ${why}`;
-    return [family, { healthy: false, lastSynced: undefined, reason, isExcluded: true }];
+    return { family, healthy: false, lastSynced: undefined, reason, isExcluded: true };
   });
   const ineligible = whyIneligible(snapshot);
-  const reasons = [...verdicts.map(([, { reason }]) => reason), ineligible];
+  const reasons = [...families.map(({ reason }) => reason), ineligible];
   return {
     proxyHealthy: healthy,
     live: healthy || lastSynced === undefined,
     ready: lastSynced !== undefined,
     nodeEligible: ineligible === "",
     lastSynced,
-    families: Object.fromEntries(verdicts),
+    families,
     reasons: [...new Set(reasons.filter((reason) => reason !== ""))],
   };
 }
 
 /** Whether a family can take new connections: the kernel has its rules, and they are current. */
 export function isServed({ proxyHealthy, families }: HealthReport, family: Family): boolean {
-  return proxyHealthy && families[family]?.isExcluded !== true;
+  return proxyHealthy && !families.some((one) => one.family === family && one.isExcluded);
 }
 
 function whyOutOfDate(

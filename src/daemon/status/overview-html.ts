@@ -1,5 +1,5 @@
 import { durationWords } from "../../base/duration.ts";
-import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
+import { FAMILY_NAMES } from "../../base/family.ts";
 import { counted, moreLines, rounded } from "../../base/text.ts";
 import type { FeatureCard } from "../../features/seam/daemon-part.ts";
 import { costlyTablesAdvice, costlyTableText } from "../../kernel/others-sets.ts";
@@ -70,25 +70,18 @@ const HEALTHY = "healthy";
 function healthText(health: HealthReport, problem: string | undefined): string {
   if (!health.proxyHealthy) return "unhealthy";
   if (problem !== undefined) return "syncs fail";
-  const names = excluded(health).map((family) => FAMILY_NAMES[family]);
+  const excluded = health.families.filter(({ isExcluded }) => isExcluded);
+  const names = excluded.map(({ family }) => FAMILY_NAMES[family]);
   if (names.length > 0) return `without ${names.join(" and ")}`;
   return health.nodeEligible ? HEALTHY : "node not eligible";
-}
-
-/** Returns the families that the kernel refuses. */
-function excluded({ families }: HealthReport): Family[] {
-  return FAMILIES.filter((family) => families[family]?.isExcluded);
 }
 
 /** The times of the families, if the kernel refuses one. */
 function syncCard({ health, history, now }: DaemonStatus): Html {
   const { lastSynced, families } = health;
   const textOf = (at: number | undefined) => (at === undefined ? "not yet" : timeText(at));
-  const ofFamilies = FAMILIES.flatMap((family) => {
-    const verdict = families[family];
-    return verdict === undefined ? [] : [`${FAMILY_NAMES[family]}: ${textOf(verdict.lastSynced)}`];
-  });
-  const lines = excluded(health).length === 0 ? [textOf(lastSynced)] : ofFamilies;
+  const ofFamilies = families.map((one) => `${FAMILY_NAMES[one.family]}: ${textOf(one.lastSynced)}`);
+  const lines = families.some(({ isExcluded }) => isExcluded) ? ofFamilies : [textOf(lastSynced)];
   const last = lastSynced === undefined ? "never" : `${durationWords(now - lastSynced)} ago`;
   const counts = `${counted(history.syncs, "sync")}, ${history.failures} failed since the start`;
   return card("Last sync", lastSynced === undefined ? "idle" : "good", last, [...lines, counts]);
