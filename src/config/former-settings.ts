@@ -8,18 +8,15 @@ const FORMER = FEATURES.flatMap(({ name, former }) => (former ? [{ ...former, fe
  * field or value.
  */
 export function formerFieldHint(path: string, value: unknown): string | undefined {
-  return hintOf(
-    FORMER.find((former) => former.path === path && (!("value" in former) || former.value === value)),
-  );
+  return hintOf((former) => former.path === path && (!("value" in former) || former.value === value));
 }
 
 /** The same for a flag that does not exist any more; `name` without dashes. */
 export function formerFlagHint(name: string): string | undefined {
-  return hintOf(FORMER.find((former) => former.flag === name && !("value" in former)));
+  return hintOf((former) => former.flag === name && !("value" in former));
 }
 
-function hintOf(former: (FormerSetting & { readonly feature: string }) | undefined): string | undefined {
-  return (
-    former && `${former.feature} is off unless --features (nftProxy.features) names it, so leave it out there`
-  );
+function hintOf(isMeant: (former: FormerSetting) => boolean): string | undefined {
+  const { feature } = FORMER.find(isMeant) ?? {};
+  return feature && `${feature} is off unless --features (nftProxy.features) names it, so leave it out there`;
 }

@@ -22,13 +22,10 @@ export interface ConfigState {
 
 /** Compares options by value, and decides which changes take effect now. */
 export function planReload(current: ProxyOptions, next: ProxyOptions): Reload {
-  const changed = (effect: "now" | undefined): readonly NamedOption[] =>
-    NAMED_OPTIONS.filter(
-      ([name, { reload }]) => reload === effect && !areEqual(valueAt(current, name), valueAt(next, name)),
-    );
+  const changed = NAMED_OPTIONS.filter(([name]) => !areEqual(valueAt(current, name), valueAt(next, name)));
+  const taken = changed.filter(([, { reload }]) => reload === "now");
   const fieldsOf = (options: readonly NamedOption[]) =>
     options.flatMap((option) => changedFields(option, current, next));
-  const taken = changed("now");
   const options = taken.reduce<Document>(
     (result, [name]) => withValueAt(result, name, valueAt(next, name)),
     current,
@@ -36,7 +33,7 @@ export function planReload(current: ProxyOptions, next: ProxyOptions): Reload {
   return {
     options: options as ProxyOptions,
     taken: fieldsOf(taken),
-    needRestart: fieldsOf(changed(undefined)),
+    needRestart: fieldsOf(changed.filter((option) => !taken.includes(option))),
   };
 }
 

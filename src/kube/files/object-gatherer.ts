@@ -16,16 +16,20 @@ import { type FoundObject, objectsIn } from "./found-objects.ts";
 import { PlaceholderAddresses } from "./placeholder-addresses.ts";
 import type { InputDocument } from "./yaml.ts";
 
-/** An object and its position in the files. */
-export interface FromFile<T> {
-  readonly value: T;
+/** The position of an object in the files. */
+interface Located {
   readonly origin: Origin;
   /** The object's document, with {@link ReadOptions.thorough}. */
   readonly document?: InputDocument | undefined;
 }
 
+/** An object and its position. */
+export interface FromFile<T> extends Located {
+  readonly value: T;
+}
+
 /** Returns an object as it is in its document, with the fields that the model does not keep. */
-export function writtenBy({ origin, document }: Omit<FromFile<unknown>, "value">): unknown {
+export function writtenBy({ origin, document }: Located): unknown {
   let value = document?.value;
   for (const key of splitPath(origin.path))
     value = (value as Readonly<Record<string, unknown>> | undefined)?.[key];
@@ -33,7 +37,7 @@ export function writtenBy({ origin, document }: Omit<FromFile<unknown>, "value">
 }
 
 /** A valid object that nft-proxy does not handle. */
-export interface IgnoredObject extends Omit<FromFile<never>, "value"> {
+export interface IgnoredObject extends Located {
   /** `Service namespace/name` */
   readonly object: string;
   /** The reason, as the predicate of a sentence: `is headless`. */
@@ -41,7 +45,7 @@ export interface IgnoredObject extends Omit<FromFile<never>, "value"> {
 }
 
 /** An object with errors, which is not used. */
-export interface InvalidObject extends Omit<FromFile<never>, "value"> {
+export interface InvalidObject extends Located {
   readonly of: ObjectKind;
   /** `Service namespace/name` */
   readonly object: string;
@@ -96,7 +100,7 @@ const DECODERS: Readonly<
  */
 const KUSTOMIZATION = /(?:^|\/)(?:kustomization\.ya?ml|Kustomization)$/;
 
-interface Kept extends Omit<FromFile<never>, "value"> {
+interface Kept extends Located {
   readonly of: ObjectKind;
   readonly decoded: Exclude<Decoded<AnyObject>, { readonly kind: "invalid" }>;
 }
