@@ -1,4 +1,5 @@
 import { AppError, type ErrorCode } from "../base/errors.ts";
+import { groupBy } from "../base/group-by.ts";
 
 /** An invalid value. */
 export interface InvalidValue {
@@ -36,14 +37,14 @@ export function refuseInvalid(
   hint = "",
 ): void {
   if (values.length === 0) return;
-  const evidence = new Map<string, string>();
-  for (const { subject, reason } of values) {
-    const known = evidence.get(subject);
-    evidence.set(subject, known === undefined ? reason : `${known}; ${reason}`);
-  }
-  throw new AppError(
-    code,
-    `${where}: ${evidence.size === 1 ? "a value is" : `${evidence.size} values are`} invalid`,
-    { evidence: Object.fromEntries(evidence), ...(hint !== "" && { hint }) },
-  );
+  const bySubject = groupBy(values, ({ subject }) => subject);
+  const evidence = Array.from(bySubject, ([subject, all]) => [
+    subject,
+    all.map(({ reason }) => reason).join("; "),
+  ]);
+  const what = evidence.length === 1 ? "a value is" : `${evidence.length} values are`;
+  throw new AppError(code, `${where}: ${what} invalid`, {
+    evidence: Object.fromEntries(evidence),
+    ...(hint !== "" && { hint }),
+  });
 }

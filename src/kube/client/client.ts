@@ -66,22 +66,16 @@ export interface ApiClientOptions {
    * proxy before it.
    */
   readonly onSocket?: (url: URL, socket: Socket) => void;
-  readonly limits?: Partial<ClientLimits>;
+  readonly limits?: Partial<typeof LIMITS>;
 }
 
 /** Times of an {@link ApiClient}, in milliseconds. */
-export interface ClientLimits {
+const LIMITS = {
   /** The time within which a connection must be established, including the TLS handshake. */
-  readonly connectWithin: number;
-  /** The time without an answer after which `connect` is called again. */
-  readonly reconnectAfter: number;
-  /** The age at which a connection is closed when its request ends. */
-  readonly replaceAfter: number;
-}
-
-const DEFAULT_LIMITS: ClientLimits = {
   connectWithin: 10_000,
+  /** The time without an answer after which `connect` is called again. */
   reconnectAfter: 60_000,
+  /** The age at which a connection is closed when its request ends. */
   replaceAfter: 1_800_000,
 };
 
@@ -96,7 +90,7 @@ interface Prepared {
 /** Talks HTTP/1.1 to an API server, all requests through one agent that keeps connections alive. */
 export class ApiClient {
   readonly #options: ApiClientOptions;
-  readonly #limits: ClientLimits;
+  readonly #limits: typeof LIMITS;
   #agent: Agent | undefined;
   #connection: Connection | undefined;
   /** Shared by all requests that wait for it, so that a hanging credential plugin is only one process. */
@@ -110,7 +104,7 @@ export class ApiClient {
 
   constructor(options: ApiClientOptions) {
     this.#options = options;
-    this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
+    this.#limits = { ...LIMITS, ...options.limits };
   }
 
   /**

@@ -4,21 +4,17 @@ import { systemReason, unreadable } from "./diagnostic.ts";
 
 const MANIFEST = /\.(?:ya?ml|json)$/;
 
-/** The files that some paths refer to. */
-export interface FileList {
-  /** Sorted, without duplicates. `-` is standard input. */
-  readonly files: readonly string[];
-  /** The directories among the paths that contain no manifest. */
-  readonly empty: readonly string[];
-}
-
 /**
  * Lists files: each path that is a file, and the `.yaml`, `.yml` and `.json` files of each directory at any
  * depth. Hidden entries are ignored, among them the `..data` of a mounted ConfigMap, to which its visible
  * links point.
+ * @returns the files, sorted and without duplicates, `-` for standard input; and the directories among the
+ * paths that contain no manifest
  * @throws AppError UNREADABLE_INPUT for a path that does not exist or cannot be read
  */
-export async function listFiles(paths: readonly string[]): Promise<FileList> {
+export async function listFiles(
+  paths: readonly string[],
+): Promise<{ readonly files: readonly string[]; readonly empty: readonly string[] }> {
   const files = new Set<string>();
   const empty: string[] = [];
   for (const path of paths) {

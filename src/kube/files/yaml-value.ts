@@ -18,12 +18,6 @@ export class YamlValueError extends Error {
 const MOST_ALIASED = 100_000;
 const SCALAR_TYPES: readonly string[] = ["string", "number", "boolean"];
 
-interface Anchored {
-  readonly value: unknown;
-  /** Number of its nodes, with all aliases expanded. */
-  readonly nodes: number;
-}
-
 /**
  * Converts a composed document to plain data. The `yaml` package's own conversion takes hours for some short
  * texts (it prints collections that are keys, at every level), and minutes to find duplicate keys in a large
@@ -37,7 +31,8 @@ export function plainValue(node: unknown): unknown {
 
 /** Keeps the anchors read so far, and counts the nodes that aliases expanded to. */
 class PlainReader {
-  readonly #anchors = new Map<string, Anchored>();
+  /** The values, and the numbers of their nodes with all aliases expanded. */
+  readonly #anchors = new Map<string, { readonly value: unknown; readonly nodes: number }>();
   #nodes = 0;
   #aliased = 0;
 
