@@ -1,6 +1,5 @@
-import type { Family } from "../base/family.ts";
 import { socketText } from "../base/text.ts";
-import type { CommandObject, ElementJson, Expression, Verdict } from "./ast/json.ts";
+import type { ElementJson, Expression, Verdict } from "./ast/json.ts";
 import type { DataType, SetSpec } from "./ast/ruleset.ts";
 
 /** One element as canonical text; `value` is "" in a set (see ruleset.ts). */
@@ -56,18 +55,6 @@ export function verdictJson(text: string): Verdict {
   throw new Error(`not a verdict: ${text}`);
 }
 
-/** The command `add element` for one of our sets or maps. */
-export function addedElements(
-  family: Family,
-  table: string,
-  spec: SetSpec,
-  elements: Iterable<Element>,
-): CommandObject {
-  const elem: ElementJson[] = [];
-  for (const { key, value } of elements) elem.push(elementJson(spec, key, value));
-  return { element: { family, table, name: spec.name, elem } };
-}
-
 /** An element listed from the kernel. */
 export interface ListedElement extends Element {
   /** With counters: packets that matched since the element was added; in a nat chain, connections. */
@@ -77,44 +64,30 @@ export interface ListedElement extends Element {
   readonly expiresMs?: number | undefined;
 }
 
-/** The command `add element` for an element that packets added to a dynamic map elsewhere. */
-export function timedElements(
-  family: Family,
-  table: string,
-  spec: SetSpec,
-  elements: readonly ListedElement[],
-): CommandObject {
-  const elem = elements.map(({ key, value, timeoutMs = 0, expiresMs = timeoutMs }): ElementJson => {
-    const val = keyJson(spec, key);
-    return [
-      { elem: { val, timeout: Math.ceil(timeoutMs / 1000), expires: Math.ceil(expiresMs / 1000) } },
-      spec.value === "verdict" ? verdictJson(value) : partsJson(spec.value ?? [], value),
-    ];
-  });
-  return { element: { family, table, name: spec.name, elem } };
-}
-
-/** The command `delete element`, which needs only keys. */
-export function deletedElements(
-  family: Family,
-  table: string,
-  spec: SetSpec,
-  elements: Iterable<Pick<Element, "key">>,
-): CommandObject {
-  const elem: ElementJson[] = [];
-  for (const { key } of elements) elem.push(keyJson(spec, key));
-  return { element: { family, table, name: spec.name, elem } };
-}
-
-function elementJson(spec: SetSpec, key: string, value: string): ElementJson {
+/** An element of one of our sets or maps, to be added. */
+export function elementJson(spec: SetSpec, { key, value }: Element): ElementJson {
   const keyPart = keyJson(spec, key);
   // Before Linux 5.11, an element has a counter only if it is added with one.
   if (spec.value === undefined) return spec.counter ? { elem: { val: keyPart, counter: null } } : keyPart;
-  return [keyPart, spec.value === "verdict" ? verdictJson(value) : partsJson(spec.value, value)];
+  return [keyPart, valueJson(spec.value, value)];
 }
 
-function keyJson(spec: SetSpec, text: string): Expression {
+/** An element that packets added to a dynamic map, to be added elsewhere with the time that it has left. */
+export function timedElementJson(
+  spec: SetSpec,
+  { key, value, timeoutMs = 0, expiresMs = timeoutMs }: ListedElement,
+): ElementJson {
+  const times = { timeout: Math.ceil(timeoutMs / 1000), expires: Math.ceil(expiresMs / 1000) };
+  return [{ elem: { val: keyJson(spec, key), ...times } }, valueJson(spec.value ?? [], value)];
+}
+
+/** The key of an element, which is enough to delete it. */
+export function keyJson(spec: SetSpec, text: string): Expression {
   return spec.interval && spec.key.length === 1 ? intervalJson(text) : partsJson(spec.key, text);
+}
+
+function valueJson(type: NonNullable<SetSpec["value"]>, text: string): Expression | Verdict {
+  return type === "verdict" ? verdictJson(text) : partsJson(type, text);
 }
 
 function intervalJson(text: string): Expression {

@@ -11,7 +11,7 @@ import {
 } from "./commands.ts";
 import { declaringExpression } from "./data-types.ts";
 import { creation, type TableDelta } from "./delta.ts";
-import { addedElements, deletedElements, type Element } from "./elements.ts";
+import { type Element, elementJson, keyJson } from "./elements.ts";
 import type { ObjectKind, ObjectKinds } from "./table-objects.ts";
 
 /** Writes deltas as one transaction. */
@@ -66,8 +66,8 @@ function commandObject({ family, table }: Place, command: TableCommand): Command
       return { rule: { family, table, chain: command.chain, expr: command.rule } };
     case "element": {
       const { verb, spec, elements } = command;
-      const write = verb === "add" ? addedElements : deletedElements;
-      return write(family, table, spec, elements);
+      const elem = elements.map((one) => (verb === "add" ? elementJson(spec, one) : keyJson(spec, one.key)));
+      return { element: { family, table, name: spec.name, elem } };
     }
     default:
       return namedObject({ family, table }, command);

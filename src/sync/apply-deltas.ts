@@ -7,7 +7,7 @@ import type { TableReader } from "../kernel/table-reader.ts";
 import type { Command, Transaction } from "../nft/ast/json.ts";
 import type { Ruleset, SetSpec } from "../nft/ast/ruleset.ts";
 import { creation, type TableDelta } from "../nft/delta.ts";
-import { type ListedElement, timedElements } from "../nft/elements.ts";
+import { type ListedElement, timedElementJson } from "../nft/elements.ts";
 import { ofKind } from "../nft/table-objects.ts";
 import { rebuildTransaction } from "../nft/transaction.ts";
 import { applyPlan, type PlanOptions, transactionsOf } from "../ruleset/apply-plan.ts";
@@ -101,7 +101,8 @@ async function carriedElements(tables: TableReader, deltas: readonly TableDelta[
     for (const { after: spec } of ofKind(objects, "set")) {
       if (!spec?.dynamic || spec.value === undefined) continue;
       const elements = await rememberedElements(tables, family, spec);
-      if (elements.length > 0) commands.push({ add: timedElements(family, table, spec, elements) });
+      const elem = elements.map((element) => timedElementJson(spec, element));
+      if (elem.length > 0) commands.push({ add: { element: { family, table, name: spec.name, elem } } });
     }
   }
   return commands;

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import type { SetSpec } from "../../../src/nft/ast/ruleset.ts";
 import {
-  addedElements,
-  deletedElements,
+  elementJson,
   joinParts,
+  keyJson,
   splitParts,
   targetText,
   verdictJson,
@@ -27,8 +27,6 @@ const services: SetSpec = {
 const addresses: SetSpec = { ...plain, name: "addresses", key: ["ipv4_addr"] };
 const ids: SetSpec = { ...plain, name: "ids", key: ["inet_service"], value: ["classid"] };
 
-const at = { family: "ip", table: "nft-proxy" } as const;
-
 describe("elements as JSON", () => {
   test.each<[string, SetSpec, { key: string; value: string }, unknown]>([
     ["of a set", addresses, { key: "10.0.0.1", value: "" }, "10.0.0.1"],
@@ -46,13 +44,9 @@ describe("elements as JSON", () => {
     ],
     ["of a map between numbers", ids, { key: "80", value: "7" }, [80, 7]],
   ])("%s have nft's form, added and deleted", (_, spec, element, json) => {
-    expect(addedElements("ip", "nft-proxy", spec, [element])).toEqual({
-      element: { ...at, name: spec.name, elem: [json] },
-    });
+    expect(elementJson(spec, element)).toEqual(json);
     const key = spec.value === undefined ? json : (json as unknown[])[0];
-    expect(deletedElements("ip", "nft-proxy", spec, [element])).toEqual({
-      element: { ...at, name: spec.name, elem: [key] },
-    });
+    expect(keyJson(spec, element.key)).toEqual(key);
   });
 });
 
@@ -95,7 +89,5 @@ test.each([
     key: ["ipv4_addr", "inet_proto", "inet_service"],
     interval: true,
   };
-  expect(deletedElements("ip", "nft-proxy", ranges, [{ key }])).toMatchObject({
-    element: { elem: [{ concat: ["10.0.0.1", "tcp", last] }] },
-  });
+  expect(keyJson(ranges, key)).toEqual({ concat: ["10.0.0.1", "tcp", last] });
 });
