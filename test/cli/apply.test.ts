@@ -3,13 +3,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
-import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import { AFFINITY, LISTS } from "../../src/ruleset/sets.ts";
 import { rememberedEndpoints } from "../support/affinity-entries.ts";
 import { apiListText, apiService, apiSlice } from "../support/api-objects.ts";
 import { bundle, townFlags, townObjects } from "../support/command.ts";
 import { createLab, type Lab, type RunResult } from "../support/lab/lab.ts";
 import { everyTenth, lastingDifferences, loadScenario } from "../support/lab/scenario.ts";
+import { parseWithElements } from "../support/listed-elements.ts";
 import { rulesetText, textWithoutPlacement } from "../support/ruleset-text.ts";
 import { rulesetOfCache, townCache } from "../support/town-ruleset.ts";
 
@@ -30,7 +30,7 @@ async function listed(): Promise<Ruleset> {
   const families = await Promise.all(
     ["ip", "ip6"].map((family) => nft("-j", "list", "table", family, "nft-proxy")),
   );
-  return Object.assign({}, ...families.map((text) => parseListing(readListing(text))));
+  return Object.assign({}, ...families.map((text) => parseWithElements(text)));
 }
 
 async function kernel(): Promise<string> {

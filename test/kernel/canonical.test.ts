@@ -3,10 +3,10 @@ import { execaSync } from "execa";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Family } from "../../src/base/family.ts";
 import type { Transaction } from "../../src/nft/ast/json.ts";
-import { type Listing, parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import { AFFINITY } from "../../src/ruleset/sets.ts";
 import { affinityEntries, affinityKey, parseAffinityKey } from "../support/affinity-entries.ts";
 import { applyTransaction } from "../support/apply-transaction.ts";
+import { parseWithElements } from "../support/listed-elements.ts";
 
 const town = JSON.parse(
   readFileSync(new URL("../fixtures/town/transaction.json", import.meta.url), "utf8"),
@@ -17,8 +17,8 @@ function nft(args: readonly string[], input = ""): string {
   return execaSync("nft", [...args], { input, maxBuffer: 100_000_000 }).stdout;
 }
 
-function list(family: Family): Listing {
-  return readListing(nft(["-j", "list", "table", family, "nft-proxy"]));
+function list(family: Family): string {
+  return nft(["-j", "list", "table", family, "nft-proxy"]);
 }
 
 const flush = (): string => nft(["flush", "ruleset"]);
@@ -32,14 +32,16 @@ afterEach(() => {
 describe("the canonical ruleset", () => {
   test.each(["ip", "ip6"] as const)("of nft's listing equals that of the transaction (%s)", (family) => {
     nft(["-j", "-f", "-"], JSON.stringify(town));
-    expect(parseListing(list(family))[family]).toEqual(applyTransaction({}, town)[family]);
+    expect(parseWithElements(list(family))[family]).toEqual(applyTransaction({}, town)[family]);
   });
 
   test("differs after a change by another program", () => {
     nft(["-j", "-f", "-"], JSON.stringify(town));
     nft(["add element ip nft-proxy cluster-ips { 10.96.9.9 }"]);
     const wanted = applyTransaction({}, town).ip;
-    expect(parseListing(list("ip")).ip?.sets.get("cluster-ips")).not.toEqual(wanted?.sets.get("cluster-ips"));
+    expect(parseWithElements(list("ip")).ip?.sets.get("cluster-ips")).not.toEqual(
+      wanted?.sets.get("cluster-ips"),
+    );
   });
 
   test("excludes the elements of dynamic maps, which are read separately", () => {
@@ -48,7 +50,7 @@ describe("the canonical ruleset", () => {
     const entry = `${affinityKey("192.0.2.1", servicePort)} timeout 600s : c000:b1bc`;
     nft([`add element ip nft-proxy ${AFFINITY} { ${entry} }`]);
     const listing = list("ip");
-    expect(parseListing(listing).ip).toEqual(applyTransaction({}, town).ip);
+    expect(parseWithElements(listing).ip).toEqual(applyTransaction({}, town).ip);
     const map = nft(["-j", "list", "map", "ip", "nft-proxy", AFFINITY]);
     const found = affinityEntries(map).map(({ key, ...rest }) => ({ ...parseAffinityKey(key), ...rest }));
     expect(found).toEqual([
@@ -91,6 +93,6 @@ describe("the canonical ruleset", () => {
       ],
     };
     nft(["-j", "-f", "-"], JSON.stringify(transaction));
-    expect(parseListing(list("ip"))).toEqual(applyTransaction({}, transaction));
+    expect(parseWithElements(list("ip"))).toEqual(applyTransaction({}, transaction));
   });
 });

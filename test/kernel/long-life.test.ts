@@ -3,7 +3,6 @@ import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Command, Transaction } from "../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
-import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import { transactionText } from "../../src/nft/transaction-text.ts";
@@ -11,6 +10,7 @@ import { withoutObjectDeletions } from "../../src/ruleset/apply-plan.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
 import { renderAll, service, slice } from "../support/build.ts";
 import { FakeKernel } from "../support/fake-kernel.ts";
+import { parseWithElements } from "../support/listed-elements.ts";
 import { objectWords } from "../support/object-words.ts";
 import { rulesetText } from "../support/ruleset-text.ts";
 
@@ -29,7 +29,7 @@ function kernelRules(): Ruleset {
   const families = ["ip", "ip6"] as const;
   return Object.assign(
     {},
-    ...families.map((family) => parseListing(readListing(nft(["-j", "list", "table", family, "nft-proxy"])))),
+    ...families.map((family) => parseWithElements(nft(["-j", "list", "table", family, "nft-proxy"]))),
   );
 }
 

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Scheduler } from "../../src/features/schedulers/scheduler.ts";
-import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import { evaluate } from "../../src/trace/evaluate.ts";
 import { summarize } from "../../src/trace/outcome.ts";
 import {
@@ -15,6 +14,7 @@ import {
 import { LAB_NODE, packetOf } from "../support/expect.ts";
 import type { Probe } from "../support/lab/outcome.ts";
 import type { ProbeSource } from "../support/lab/topology.ts";
+import { parseWithElements } from "../support/listed-elements.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 import { rulesetText } from "../support/ruleset-text.ts";
 import { associate } from "../support/sctp-packets.ts";
@@ -164,7 +164,7 @@ test("the rules of all schedulers are listed by the kernel as they were written"
   const listed = await Promise.all(
     FAMILIES.map((family) => node.nft("-j", "list", "table", family, "nft-proxy")),
   );
-  const kernel = Object.assign({}, ...listed.map((text) => parseListing(readListing(text))));
+  const kernel = Object.assign({}, ...listed.map((text) => parseWithElements(text)));
   expect(rulesetText(kernel)).toBe(rulesetText(renderAll(objectsOf(SERVICES)).state.ruleset));
 });
 

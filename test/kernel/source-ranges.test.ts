@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { addressText, addressWidth, parseInterval } from "../../src/base/address-interval.ts";
 import { type ByFamily, FAMILIES, type Family } from "../../src/base/family.ts";
-import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import { splitParts } from "../../src/nft/elements.ts";
 import { SOURCE_RANGES_CHECK } from "../../src/ruleset/chain-names.ts";
 import { SOURCE_RANGES } from "../../src/ruleset/sets.ts";
@@ -18,6 +17,7 @@ import {
 import { createLab, type Lab } from "../support/lab/lab.ts";
 import { nftOf } from "../support/lab/nft-of.ts";
 import type { Outcome, Probe } from "../support/lab/outcome.ts";
+import { parseWithElements } from "../support/listed-elements.ts";
 import { nftTables } from "../support/nft-tables.ts";
 import { ProgrammedLab } from "../support/programmed-lab.ts";
 
@@ -130,7 +130,7 @@ function ofClients(ext: Outcome, ext2: Outcome, ...addresses: readonly string[])
 
 /** Counts the lists of source ranges in the kernel; undefined if it has no set of them. */
 async function lists(family: Family): Promise<number | undefined> {
-  const table = parseListing(readListing(await node.nft("-j", "list", "table", family, "nft-proxy")))[family];
+  const table = parseWithElements(await node.nft("-j", "list", "table", family, "nft-proxy"))[family];
   const set = table?.sets.get(SOURCE_RANGES);
   expect(table?.chains.has(SOURCE_RANGES_CHECK)).toBe(set !== undefined);
   return set && new Set([...set.elements.keys()].map((key) => splitParts(key)[1])).size;

@@ -4,11 +4,11 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { FAMILIES } from "../../src/base/family.ts";
 import type { Transaction } from "../../src/nft/ast/json.ts";
 import type { Ruleset, Table } from "../../src/nft/ast/ruleset.ts";
-import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import { tableText } from "../../src/nft/text/table-text.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { applyTransaction } from "../support/apply-transaction.ts";
 import { everyRule } from "../support/every-rule.ts";
+import { parseWithElements } from "../support/listed-elements.ts";
 import { rulesetText } from "../support/ruleset-text.ts";
 
 const town = readFileSync(new URL("../fixtures/town/transaction.json", import.meta.url), "utf8");
@@ -34,8 +34,7 @@ describe.each(
   RULESETS.flatMap(([name, ruleset]) => FAMILIES.map((family) => [name, family, ruleset] as const)),
 )("the text of the table with %s (%s)", (_, family, ruleset) => {
   const table = ruleset[family] as Table;
-  const listed = (): unknown =>
-    parseListing(readListing(nft(["-j", "list", "table", family, "nft-proxy"])))[family];
+  const listed = (): unknown => parseWithElements(nft(["-j", "list", "table", family, "nft-proxy"]))[family];
   const load = () => nft(["-j", "-f", "-"], JSON.stringify(rebuildTransaction(ruleset)));
 
   test("equals nft's output, except for counters of elements", () => {

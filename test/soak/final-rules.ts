@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
-import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import { bundle } from "../support/command.ts";
+import { parseWithElements } from "../support/listed-elements.ts";
 import { textWithoutPlacement } from "../support/ruleset-text.ts";
 import { PROXY_FLAGS, type Stage } from "./stage.ts";
 
@@ -26,7 +26,7 @@ export async function finalDifferences(stage: Stage): Promise<readonly string[]>
   const listings = await Promise.all(
     ["ip", "ip6"].map((family) => lab.mustRun(SCRATCH, ["nft", "-j", "list", "table", family, "nft-proxy"])),
   );
-  const wanted: Ruleset = Object.assign({}, ...listings.map((text) => parseListing(readListing(text))));
+  const wanted: Ruleset = Object.assign({}, ...listings.map((text) => parseWithElements(text)));
   const [has, wants] = [await stage.lab.kernelText(), textWithoutPlacement(wanted)].map((text) =>
     text.split("\n"),
   );

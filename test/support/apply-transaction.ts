@@ -1,6 +1,7 @@
+import type { Family } from "../../src/base/family.ts";
 import type { Command, Transaction } from "../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
-import { keyText, splitElement, unwrapKey } from "../../src/nft/canonical/elements.ts";
+import { splitElement } from "../../src/nft/canonical/elements.ts";
 import { type Draft, memberOf, ownFamily, place, tableOf } from "../../src/nft/canonical/parse.ts";
 import {
   asList,
@@ -10,6 +11,7 @@ import {
   type JsonObject,
   notUnderstood,
 } from "../../src/nft/canonical/shape.ts";
+import { keyText, placeElements, unwrapKey } from "./listed-elements.ts";
 
 /**
  * Returns the ruleset after a transaction, without changing the given one. Commands act in order, as in the
@@ -46,10 +48,30 @@ export function draftOf(ruleset: Ruleset): Draft {
 export function applyCommand(draft: Draft, command: Command): void {
   const [verb, target] = asTagged(command, "command");
   const [kind, body] = asTagged(target, "object of a command");
-  if (verb === "add") place(draft, kind, body);
+  if (verb === "add") add(draft, kind, asObject(body, kind));
   else if (verb === "delete") remove(draft, kind, asObject(body, kind));
   else if (verb === "flush") flush(draft, kind, asObject(body, kind));
   else throw notUnderstood(`command "${verb}"`, command);
+}
+
+/** Keeps existing objects, as nft's `add` does. */
+function add(draft: Draft, kind: string, object: JsonObject): void {
+  const family = ownFamily(kind, object);
+  const table = family && draft[family];
+  if (kind === "table" && table !== undefined) {
+    // An existing table gets the flags with which it is added.
+    const added: Draft = {};
+    place(added, kind, object);
+    if (added[table.family]?.isDormant) table.isDormant = true;
+    else delete table.isDormant;
+  } else if (kind === "element" && family !== undefined) {
+    placeElements(memberOf(tableOf(draft, family).sets, object.name), asList(object.elem, kind));
+  } else if (!isIn(table, kind, object)) place(draft, kind, object);
+}
+
+function isIn(table: Draft[Family], kind: string, { name }: JsonObject): boolean {
+  const members = kind === "chain" ? table?.chains : kind === "ct timeout" ? table?.timeouts : table?.sets;
+  return kind !== "rule" && kind !== "flowtable" && members?.has(asText(name, "name")) === true;
 }
 
 function remove(draft: Draft, kind: string, object: JsonObject): void {

@@ -9,10 +9,10 @@ import { NetlinkRequests } from "../../src/kernel/netlink-requests.ts";
 import { systemClock } from "../../src/kernel/system-clock.ts";
 import { RESOURCE_NAMES } from "../../src/kube/source.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
-import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import type { ContextOptions } from "./build.ts";
 import { bundle, SHORT_TIMEOUTS, townFlags } from "./command.ts";
 import { createLab, type Lab } from "./lab/lab.ts";
+import { parseWithElements } from "./listed-elements.ts";
 import { generationOf } from "./netlink-socket.ts";
 import { PATIENCE } from "./patience.ts";
 import { textWithoutPlacement } from "./ruleset-text.ts";
@@ -156,7 +156,7 @@ export class DaemonLab {
     const listings = await Promise.all(
       (["ip", "ip6"] as const).map((family) =>
         this.lab.exec(["nft", "-j", "list", "table", family, "nft-proxy"]).then(({ exitCode, stdout }) => {
-          return exitCode === 0 ? parseListing(readListing(stdout)) : {};
+          return exitCode === 0 ? parseWithElements(stdout) : {};
         }),
       ),
     );

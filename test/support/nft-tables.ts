@@ -2,8 +2,9 @@ import type { Nft } from "../../src/kernel/nft.ts";
 import { listTable } from "../../src/kernel/nft-listings.ts";
 import type { TableReader } from "../../src/kernel/table-reader.ts";
 import { type SetSpec, TABLE_NAME } from "../../src/nft/ast/ruleset.ts";
-import { parseElement, splitElement } from "../../src/nft/canonical/elements.ts";
+import { splitElement } from "../../src/nft/canonical/elements.ts";
 import type { ListedElement } from "../../src/nft/elements.ts";
+import { parseElement } from "./listed-elements.ts";
 
 /** Reads our tables with nft, which may run in another network namespace or be a fake. */
 export function nftTables(nft: Nft): TableReader {

@@ -1,7 +1,6 @@
 import { FAMILIES } from "../../src/base/family.ts";
 import type { ObjectCache } from "../../src/model/object-cache.ts";
 import { type Ruleset, TABLE_NAME } from "../../src/nft/ast/ruleset.ts";
-import { parseListing, readListing } from "../../src/nft/canonical/parse.ts";
 import { diffRuleset, type TableDelta } from "../../src/nft/delta.ts";
 import { rebuildTransaction, toTransaction } from "../../src/nft/transaction.ts";
 import { transactionText } from "../../src/nft/transaction-text.ts";
@@ -12,6 +11,7 @@ import { Renderer } from "../../src/ruleset/renderer.ts";
 import { cacheOf, type Objects, renderAll, testNodeContext } from "./build.ts";
 import { createLab, type Lab } from "./lab/lab.ts";
 import type { Outcome, Probe, Tally } from "./lab/outcome.ts";
+import { parseWithElements } from "./listed-elements.ts";
 import { objectWords } from "./object-words.ts";
 
 /** A daemon's objects, and the rules that it has made from them. */
@@ -77,10 +77,11 @@ export class ProgrammedLab {
   /** Returns the differences of the kernel from the desired rules. */
   async differences(): Promise<readonly TableDelta[]> {
     const listings = await Promise.all(
-      FAMILIES.map(async (family) => readListing(await this.nft("-j", "list", "table", family, TABLE_NAME))),
+      FAMILIES.map(async (family) =>
+        parseWithElements(await this.nft("-j", "list", "table", family, TABLE_NAME)),
+      ),
     );
-    const [ip, ip6] = listings.map((listing) => parseListing(listing));
-    return diffRuleset({ ...ip, ...ip6 }, this.#ruleset);
+    return diffRuleset(Object.assign({}, ...listings), this.#ruleset);
   }
 
   /** Makes one probe. */

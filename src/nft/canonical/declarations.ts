@@ -12,6 +12,7 @@ import {
   asNumber,
   asObject,
   asObjectOf,
+  asTagged,
   asText,
   type JsonObject,
   notUnderstood,
@@ -107,7 +108,7 @@ export function parseSetSpec(kind: "set" | "map", set: JsonObject): SetSpec {
     ...(kind === "map" && { value: parseValueTypes(set.map) }),
     dynamic: flags.startsWith("dynamic"),
     ...(flags === "dynamic" && { untimed: true as const }),
-    counter: set.stmt !== undefined && parseStatements(set.stmt),
+    counter: hasCounter(set),
     ...(flags === "interval" && { interval: true as const }),
   };
 }
@@ -126,17 +127,11 @@ function commonSpec({ name, size, timeout }: JsonObject): Pick<SetSpec, "name" |
 
 /** nft lists a map of verdicts as `"verdict"`, whatever its declaration. */
 function parseValueTypes(value: unknown): "verdict" | readonly DataType[] {
-  const isVerdict = value === "verdict" || (isTypeof(value) && isVerdictExpression(value.typeof));
-  return isVerdict ? "verdict" : ourTypes(value);
+  return value === "verdict" || JSON.stringify(value) === WRITTEN_VERDICT ? "verdict" : ourTypes(value);
 }
 
-function isTypeof(value: unknown): value is { readonly typeof: unknown } {
-  return typeof value === "object" && value !== null && "typeof" in value;
-}
-
-function isVerdictExpression(value: unknown): boolean {
-  return typeof value === "object" && value !== null && "accept" in value;
-}
+/** As we declare such a map. */
+const WRITTEN_VERDICT = '{"typeof":{"accept":null}}';
 
 function ourTypes(value: unknown): readonly DataType[] {
   const types = readTypes(value);
@@ -151,10 +146,10 @@ function readTypes(value: unknown): readonly ConstantType[] {
   return typesOfKey(readExpression(asObject(value, "type").typeof));
 }
 
-function parseStatements(value: unknown): boolean {
-  const isCounter = JSON.stringify(
-    asList(value, "statements of elements").map((item) => Object.keys(item as object)),
-  );
-  if (isCounter !== '[["counter"]]') throw notUnderstood("statements of elements", value);
+/** Whether elements have counters. @throws AppError NFT_OUTPUT for other statements of elements */
+function hasCounter({ stmt }: JsonObject): boolean {
+  if (stmt === undefined) return false;
+  const kinds = asList(stmt, "statements of elements").map((one) => asTagged(one, "statement")[0]);
+  if (kinds.join() !== "counter") throw notUnderstood("statements of elements", stmt);
   return true;
 }

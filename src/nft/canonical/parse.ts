@@ -12,7 +12,6 @@ import {
 } from "../ast/ruleset.ts";
 import { canonicalRule } from "./canonical-rule.ts";
 import { parseBaseChain, parseFlowtable, parseSetSpec, parseTimeoutPolicy } from "./declarations.ts";
-import { parseElement } from "./elements.ts";
 import { asFlags, asList, asObject, asTagged, asText, type JsonObject, notUnderstood } from "./shape.ts";
 
 /** The output of `nft -j list ...`: a list of objects such as `{"chain": {...}}`. */
@@ -35,15 +34,15 @@ export function readListing(text: string): Listing {
 }
 
 /**
- * The canonical ruleset of a listing (`nft -j list table ip nft-proxy`, terse or not). Elements of
- * dynamic maps are excluded: see {@link ListedElement}.
+ * The canonical ruleset of a listing without elements (`nft -j -t list table ip nft-proxy`), which are read
+ * by netlink.
  * @throws AppError NFT_OUTPUT that quotes the part that is not understood
  */
 export function parseListing(listing: Listing): Ruleset {
   const draft: Draft = {};
   for (const object of listing.objects) {
     const [kind, body] = asTagged(object, "listed object");
-    if (kind !== "metainfo") place(draft, kind, body);
+    if (kind !== "metainfo") place(draft, kind, asObject(body, kind));
   }
   return draft;
 }
@@ -52,20 +51,12 @@ export function parseListing(listing: Listing): Ruleset {
 export type Draft = Partial<Record<Family, MutableTable>>;
 
 /** A table under construction. */
-export interface MutableTable extends Table {
-  readonly chains: Map<string, MutableChain>;
-  readonly sets: Map<string, MutableSet>;
+interface MutableTable extends Table {
+  readonly chains: Map<string, Chain & { readonly rules: Rule[] }>;
+  readonly sets: Map<string, ElementSet & { readonly elements: Map<string, string> }>;
   isDormant?: boolean;
   flowtable?: Flowtable;
   timeouts?: Map<string, TimeoutPolicy>;
-}
-
-interface MutableChain extends Chain {
-  readonly rules: Rule[];
-}
-
-interface MutableSet extends ElementSet {
-  readonly elements: Map<string, string>;
 }
 
 /** The family of an object that is, or is in, one of our tables; otherwise undefined. */
@@ -89,68 +80,36 @@ export function memberOf<T>(members: ReadonlyMap<string, T>, name: unknown): T {
   return member;
 }
 
-/**
- * Adds one listed or written object (`{"chain": {...}}` as kind and body) to the draft. Keeps existing
- * objects, as nft's `add` does, and ignores those of other tables.
- */
-export function place(draft: Draft, kind: string, body: unknown): void {
-  const object = asObject(body, kind);
+/** Adds a listed object (`{"chain": {...}}` as kind and body) to the draft. Ignores those of other tables. */
+export function place(draft: Draft, kind: string, object: JsonObject): void {
   const family = ownFamily(kind, object);
   if (family === undefined) return;
   if (kind === "table") {
-    const table: MutableTable = draft[family] ?? {
-      family,
-      name: TABLE_NAME,
-      chains: new Map(),
-      sets: new Map(),
-    };
-    draft[family] = table;
-    // An existing table gets the flags with which it is added.
-    if (asFlags(object.flags ?? [], "flags").includes("dormant")) table.isDormant = true;
-    else delete table.isDormant;
+    const isDormant = asFlags(object.flags ?? [], "flags").includes("dormant");
+    const dormant = isDormant ? { isDormant } : {};
+    draft[family] = { family, name: TABLE_NAME, ...dormant, chains: new Map(), sets: new Map() };
     return;
   }
   const table = tableOf(draft, family);
-  if (kind === "chain") placeChain(table, object);
-  else if (kind === "rule") memberOf(table.chains, object.chain).rules.push(canonicalRule(object.expr));
-  else if (kind === "set" || kind === "map") placeSet(table, kind, object);
-  else if (kind === "ct timeout") placeTimeouts(table, parseTimeoutPolicy(object));
-  else if (kind === "element") placeElements(memberOf(table.sets, object.name), asList(object.elem, kind));
-  else if (kind === "flowtable") placeFlowtable(table, parseFlowtable(object).flowtable);
-  else throw notUnderstood(`object "${kind}"`, body);
-}
-
-function placeChain(table: MutableTable, object: JsonObject): void {
-  const name = asText(object.name, "chain");
-  if (table.chains.has(name)) return;
-  const base = parseBaseChain(object);
-  table.chains.set(name, { name, ...(base !== undefined && { base }), rules: [] });
-}
-
-function placeSet(table: MutableTable, kind: "set" | "map", object: JsonObject): void {
-  const spec = parseSetSpec(kind, object);
-  const set = table.sets.get(spec.name) ?? { spec, elements: new Map() };
-  table.sets.set(spec.name, set);
-  if (object.elem !== undefined) placeElements(set, asList(object.elem, "elements"));
-}
-
-/** A table of ours has one at most. */
-function placeFlowtable(table: MutableTable, flowtable: Flowtable): void {
-  table.flowtable ??= flowtable;
-  if (table.flowtable.name !== flowtable.name) throw notUnderstood("second flow table", flowtable);
-}
-
-function placeTimeouts(table: MutableTable, policy: TimeoutPolicy): void {
-  table.timeouts ??= new Map();
-  if (!table.timeouts.has(policy.name)) table.timeouts.set(policy.name, policy);
-}
-
-function placeElements({ spec, elements }: MutableSet, list: readonly unknown[]): void {
-  if (spec.dynamic) return;
-  for (const item of list) {
-    const { key, value } = parseElement(spec, item);
-    elements.set(key, value);
-  }
+  if (kind === "chain") {
+    const base = parseBaseChain(object);
+    const name = asText(object.name, "chain");
+    table.chains.set(name, { name, ...(base && { base }), rules: [] });
+  } else if (kind === "rule") {
+    memberOf(table.chains, object.chain).rules.push(canonicalRule(object.expr));
+  } else if (kind === "set" || kind === "map") {
+    const spec = parseSetSpec(kind, object);
+    table.sets.set(spec.name, { spec, elements: new Map() });
+  } else if (kind === "ct timeout") {
+    const policy = parseTimeoutPolicy(object);
+    table.timeouts ??= new Map();
+    table.timeouts.set(policy.name, policy);
+  } else if (kind === "flowtable") {
+    const { flowtable } = parseFlowtable(object);
+    table.flowtable ??= flowtable;
+    // A table of ours has one at most.
+    if (table.flowtable.name !== flowtable.name) throw notUnderstood("second flow table", flowtable);
+  } else throw notUnderstood(`object "${kind}"`, object);
 }
 
 /** Reads our flow tables' devices (`nft -j list flowtables`), sorted. @throws AppError NFT_OUTPUT */

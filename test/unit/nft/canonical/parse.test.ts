@@ -2,13 +2,14 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { Family } from "../../../../src/base/family.ts";
 import type { Transaction } from "../../../../src/nft/ast/json.ts";
-import { flowtableDevices, parseListing, readListing } from "../../../../src/nft/canonical/parse.ts";
+import { flowtableDevices, readListing } from "../../../../src/nft/canonical/parse.ts";
 import { applyTransaction } from "../../../support/apply-transaction.ts";
+import { parseWithElements } from "../../../support/listed-elements.ts";
 
 const fixture = (name: string): string =>
   readFileSync(new URL(`../../../fixtures/town/${name}`, import.meta.url), "utf8");
 const town = JSON.parse(fixture("transaction.json")) as Transaction;
-const listed = (family: Family) => parseListing(readListing(fixture(`listed.${family}.json`)));
+const listed = (family: Family) => parseWithElements(fixture(`listed.${family}.json`));
 
 const listing = (...objects: object[]): string =>
   JSON.stringify({
@@ -24,7 +25,7 @@ const map = (extra: object): object => ({
     ...extra,
   },
 });
-const parse = (...objects: object[]) => parseListing(readListing(listing(...objects)))?.ip;
+const parse = (...objects: object[]) => parseWithElements(listing(...objects))?.ip;
 
 describe("parseListing", () => {
   test.each(["ip", "ip6"] as const)(

@@ -2,9 +2,9 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { ElementSet, Table } from "../../../../src/nft/ast/ruleset.ts";
 import { canonicalRule } from "../../../../src/nft/canonical/canonical-rule.ts";
-import { parseListing, readListing } from "../../../../src/nft/canonical/parse.ts";
 import { ruleText } from "../../../../src/nft/text/rule-text.ts";
 import { chainText, setText, tableText } from "../../../../src/nft/text/table-text.ts";
+import { parseWithElements } from "../../../support/listed-elements.ts";
 
 const fixture = (name: string): string =>
   readFileSync(new URL(`../../../fixtures/town/${name}`, import.meta.url), "utf8");
@@ -17,7 +17,7 @@ const match = (left: unknown, right: unknown, op = "==") => ({ match: { op, left
 
 describe("tableText", () => {
   test("is what nft 1.1.3 prints of the same table", () => {
-    const { ip } = parseListing(readListing(fixture("listed.ip.json")));
+    const { ip } = parseWithElements(fixture("listed.ip.json"));
     expect(tableText(ip as Table)).toBe(fixture("listed.ip.nft"));
   });
 });
