@@ -1,7 +1,7 @@
 import { assign, atLeast, CONNECTION_HAS_DNAT, CONNECTION_IS_NOT_NEW, meta } from "../nft/ast/expression.ts";
 import type { Rule, Statement } from "../nft/ast/json.ts";
-import type { BaseChain } from "../nft/ast/ruleset.ts";
-import { CLUSTER_IPS_CHECK, MASQUERADING, type StaticChain, type StaticChainName } from "./chain-names.ts";
+import type { BaseChain, Chain } from "../nft/ast/ruleset.ts";
+import { CLUSTER_IPS_CHECK, MASQUERADING, type StaticChainName } from "./chain-names.ts";
 import { LEAST_REGISTER_VALUE } from "./list-ids.ts";
 import { loopbackNodePorts, refuseLoopbackNodePorts } from "./loopback.ts";
 import type { FamilyContext, RulesetPart } from "./node-context.ts";
@@ -10,8 +10,6 @@ import type { FamilyContext, RulesetPart } from "./node-context.ts";
 const DSTNAT = -100;
 const FILTER = 0;
 const SRCNAT = 100;
-
-const jump = (target: StaticChainName): Rule => [{ jump: { target } }];
 
 const ACCEPT: Statement = { accept: null };
 
@@ -31,104 +29,77 @@ export const RESET_PRIORITY: Rule = [
 /** Accepts translated packets: they have an endpoint, and their address is no longer a Service's. */
 const UNLESS_TRANSLATED: Rule = [CONNECTION_HAS_DNAT, ACCEPT];
 
-type Features = readonly RulesetPart[];
-
-/** As {@link UNLESS_NEW}, unless a feature has another use for these packets, at the same cost. */
-const known = (features: Features): Rule => [
-  CONNECTION_IS_NOT_NEW,
-  features.find(({ onKnown }) => onKnown)?.onKnown ?? ACCEPT,
-];
-
-const checkedIfNew = (features: Features): readonly Rule[] => [
-  RESET_PRIORITY,
-  ...features.flatMap(({ afterTranslation = [] }) => afterTranslation),
-  UNLESS_TRANSLATED,
-];
-
-/** Only new connections get here; others are accepted before. */
-const checked = (features: Features): readonly Rule[] => [UNLESS_NEW, ...checkedIfNew(features)];
-
-const first = (features: Features): readonly Rule[] =>
-  features.flatMap(({ onFiltering = [] }) => onFiltering);
-
-interface HookedChain {
-  readonly name: StaticChainName;
-  readonly base: BaseChain;
-  /** No chain if there are no rules: even an empty one would cost every packet of the node. */
-  readonly rules: (context: FamilyContext, features: Features) => readonly Rule[];
+/**
+ * The base chains of one family, with kube-proxy's names, hooks and priorities, which other software relies
+ * on. The checks for endpoints run after dnat, when a balanced packet already has its endpoint's address.
+ * Source ranges are checked on the way to an endpoint: nat chains see only first packets of connections.
+ * kube-proxy checks them before any dnat, in chains that every packet of the node passes.
+ * @param features the features that the table has sets and chains of
+ */
+export function baseChains(context: FamilyContext, features: readonly RulesetPart[]): Chain[] {
+  const beforeTranslation = features.flatMap((feature) => feature.beforeTranslation ?? []);
+  const first = features.flatMap(({ onFiltering = [] }) => onFiltering);
+  // As UNLESS_NEW, unless a feature has another use for these packets, at the same cost.
+  const known = [CONNECTION_IS_NOT_NEW, features.find(({ onKnown }) => onKnown)?.onKnown ?? ACCEPT];
+  const checkedIfNew = [
+    RESET_PRIORITY,
+    ...features.flatMap(({ afterTranslation = [] }) => afterTranslation),
+    UNLESS_TRANSLATED,
+  ];
+  const checkEndpoints = jump("service-endpoints-check");
+  const chains: StaticChain[] = [
+    {
+      name: "filter-prerouting-pre-dnat",
+      base: hook("filter", "prerouting", DSTNAT - 10),
+      rules: beforeTranslation,
+    },
+    {
+      name: "filter-output-pre-dnat",
+      base: hook("filter", "output", DSTNAT - 10),
+      rules: beforeTranslation,
+    },
+    {
+      name: "filter-input",
+      base: hook("filter", "input", FILTER),
+      rules: [...first, UNLESS_NEW, ...checkedIfNew, jump("nodeport-endpoints-check"), checkEndpoints],
+    },
+    {
+      name: "filter-forward",
+      base: hook("filter", "forward", FILTER),
+      rules: [...first, known, ...checkedIfNew, checkEndpoints, jump(CLUSTER_IPS_CHECK)],
+    },
+    {
+      name: "filter-output",
+      base: hook("filter", "output", FILTER),
+      rules: [
+        ...first,
+        UNLESS_NEW,
+        ...checkedIfNew,
+        checkEndpoints,
+        jump(CLUSTER_IPS_CHECK),
+        ...refuseLoopbackNodePorts(context),
+      ],
+    },
+    { name: "nat-prerouting", base: hook("nat", "prerouting", DSTNAT), rules: [jump("services")] },
+    {
+      name: "nat-output",
+      base: hook("nat", "output", DSTNAT),
+      rules: [...loopbackNodePorts(context), jump("services")],
+    },
+    { name: "nat-postrouting", base: hook("nat", "postrouting", SRCNAT), rules: [jump(MASQUERADING)] },
+  ];
+  // Even an empty chain would cost every packet of the node.
+  return chains.filter(({ rules }) => rules.length > 0);
 }
 
-const hook = (type: BaseChain["type"], name: BaseChain["hook"], prio: number): BaseChain => ({
-  type,
-  hook: name,
-  prio,
-  policy: "accept",
-});
+interface StaticChain extends Chain {
+  readonly name: StaticChainName;
+}
 
-const beforeTranslation: HookedChain["rules"] = (_, features) =>
-  features.flatMap((feature) => feature.beforeTranslation ?? []);
+function hook(type: BaseChain["type"], name: BaseChain["hook"], prio: number): BaseChain {
+  return { type, hook: name, prio, policy: "accept" };
+}
 
-/**
- * The base chains, with kube-proxy's names, hooks and priorities, which other software relies on. The checks
- * for endpoints run after dnat, when a balanced packet already has its endpoint's address. Source ranges are
- * checked on the way to an endpoint: nat chains see only first packets of connections. kube-proxy checks them
- * before any dnat, in chains that every packet of the node passes.
- */
-const HOOKED_CHAINS: readonly HookedChain[] = [
-  {
-    name: "filter-prerouting-pre-dnat",
-    base: hook("filter", "prerouting", DSTNAT - 10),
-    rules: beforeTranslation,
-  },
-  {
-    name: "filter-output-pre-dnat",
-    base: hook("filter", "output", DSTNAT - 10),
-    rules: beforeTranslation,
-  },
-  {
-    name: "filter-input",
-    base: hook("filter", "input", FILTER),
-    rules: (_, features) => [
-      ...first(features),
-      ...checked(features),
-      jump("nodeport-endpoints-check"),
-      jump("service-endpoints-check"),
-    ],
-  },
-  {
-    name: "filter-forward",
-    base: hook("filter", "forward", FILTER),
-    rules: (_, features) => [
-      ...first(features),
-      known(features),
-      ...checkedIfNew(features),
-      jump("service-endpoints-check"),
-      jump(CLUSTER_IPS_CHECK),
-    ],
-  },
-  {
-    name: "filter-output",
-    base: hook("filter", "output", FILTER),
-    rules: (context, features) => [
-      ...first(features),
-      ...checked(features),
-      jump("service-endpoints-check"),
-      jump(CLUSTER_IPS_CHECK),
-      ...refuseLoopbackNodePorts(context),
-    ],
-  },
-  { name: "nat-prerouting", base: hook("nat", "prerouting", DSTNAT), rules: () => [jump("services")] },
-  {
-    name: "nat-output",
-    base: hook("nat", "output", DSTNAT),
-    rules: (context) => [...loopbackNodePorts(context), jump("services")],
-  },
-  { name: "nat-postrouting", base: hook("nat", "postrouting", SRCNAT), rules: () => [jump(MASQUERADING)] },
-];
-
-/** The base chains of one family. @param features the features that the table has sets and chains of */
-export function baseChains(context: FamilyContext, features: Features): StaticChain[] {
-  return HOOKED_CHAINS.map(({ name, base, rules }) => {
-    return { name, base, rules: rules(context, features) };
-  }).filter(({ rules }) => rules.length > 0);
+function jump(target: StaticChainName): Rule {
+  return [{ jump: { target } }];
 }

@@ -1,6 +1,4 @@
 import { createHash } from "node:crypto";
-import type { Branded } from "../base/text.ts";
-import type { Chain } from "../nft/ast/ruleset.ts";
 import { type Draw, drawText } from "./draws.ts";
 
 /** The chains whose names do not depend on Services. Hooked chains have kube-proxy's names. */
@@ -29,11 +27,6 @@ export const STATIC_CHAINS = [
 
 /** The name of a chain that does not depend on Services. */
 export type StaticChainName = (typeof STATIC_CHAINS)[number];
-
-/** A chain with such a name. */
-export interface StaticChain extends Chain {
-  readonly name: StaticChainName;
-}
 
 /** Chains that verdicts of map elements lead to. */
 export const REJECT_CHAIN = "reject-chain" satisfies StaticChainName;
@@ -64,17 +57,6 @@ export const MASQUERADING = "masquerading" satisfies StaticChainName;
 /** The chain that refuses packets to cluster IPs that no rule has handled. */
 export const CLUSTER_IPS_CHECK = "cluster-ips-check" satisfies StaticChainName;
 
-/** The name of a chain that balances over a list: see {@link balancerName}. */
-export type BalancerName = Branded<"BalancerName">;
-
-/** The name of a chain that draws an endpoint for session affinity: see {@link chooserName}. */
-export type ChooserName = Branded<"ChooserName">;
-
-/** The name of a chain that remembers a client's endpoint: see {@link rememberName}. */
-export type RememberName = Branded<"RememberName">;
-
-export type ChainName = StaticChainName | BalancerName | ChooserName | RememberName;
-
 /** How to choose an endpoint. */
 export interface Balancer extends Draw {
   /** Time that a client keeps its endpoint, in seconds, one of `AFFINITY_SECONDS`; 0 for no affinity. */
@@ -90,23 +72,23 @@ export interface Balancer extends Draw {
  * neither the number of endpoints nor the timeout: `affinity`, `affinity-both-local`. Those for frontends of
  * another kind than ports have its prefix.
  */
-export function balancerName(balancer: Balancer, { prefix }: { readonly prefix: string }): BalancerName {
+export function balancerName(balancer: Balancer, { prefix }: { readonly prefix: string }): string {
   const { affinitySeconds, local, bothLists } = balancer;
-  if (affinitySeconds === 0) return `${prefix}${drawText(balancer)}` as BalancerName;
-  return `${prefix}affinity${bothLists ? "-both" : ""}${local ? "-local" : ""}` as BalancerName;
+  if (affinitySeconds === 0) return `${prefix}${drawText(balancer)}`;
+  return `${prefix}affinity${bothLists ? "-both" : ""}${local ? "-local" : ""}`;
 }
 
 /** The name of the chain that draws an endpoint for session affinity: `choose-balance-2`. */
-export function chooserName(draw: Draw): ChooserName {
-  return `choose-${drawText(draw)}` as ChooserName;
+export function chooserName(draw: Draw): string {
+  return `choose-${drawText(draw)}`;
 }
 
 /**
  * The name of the chain that remembers a client's endpoint: `remember-600`, `remember-local-600`.
  * @param isLocal whether the client has another entry for the list of the whole cluster
  */
-export function rememberName(seconds: number, isLocal: boolean): RememberName {
-  return `remember-${isLocal ? "local-" : ""}${seconds}` as RememberName;
+export function rememberName(seconds: number, isLocal: boolean): string {
+  return `remember-${isLocal ? "local-" : ""}${seconds}`;
 }
 
 /** Names a text by 80 bits of its SHA-256, in hexadecimal, so that no other text has the name. */

@@ -1,11 +1,11 @@
 import { MAX_SERVICE_ELEMENTS, SHARED_BUDGET } from "../model/budgets.ts";
 import type { LastStatement, Rule, Transaction } from "../nft/ast/json.ts";
-import type { Chain, ElementSet, Table } from "../nft/ast/ruleset.ts";
+import type { Chain, SetSpec, Table } from "../nft/ast/ruleset.ts";
 import { creation } from "../nft/delta.ts";
 import { selectChains } from "../nft/select.ts";
 import { toTransaction } from "../nft/transaction.ts";
 import { balancerChain, rememberChain } from "./balancers.ts";
-import { type Balancer, balancerName, type ChainName, REJECT_CHAIN } from "./chain-names.ts";
+import { type Balancer, balancerName, REJECT_CHAIN } from "./chain-names.ts";
 import { FIRST_ENDPOINT_DRAW, RANDOM } from "./draws.ts";
 import { PORTS } from "./frontend-kinds.ts";
 import { LEAST_REGISTER_VALUE, MOST_STICKY_PORTS } from "./list-ids.ts";
@@ -62,34 +62,32 @@ const STICKY: Balancer = { ...PLAIN, affinitySeconds: 60, local: true, bothLists
  * The required features. Each has a sample of the programmed table under another name, which `nft -c` checks.
  */
 export function requiredFeatures(): RequiredFeatures {
-  const table = sampleTable(CONTEXT);
-  const parts: readonly (readonly [string, string, Table])[] = [
-    ["dnat to a map lookup by a random number", UPGRADE, chainsOf(table, balancerName(PLAIN, PORTS))],
-    [
-      "dynamic maps with timeouts that rules update and delete from",
-      UPGRADE,
-      chainsOf(table, balancerName(STICKY, PORTS)),
-    ],
-    ["maps with counters", UPGRADE, countedMap(table)],
-    [
-      "fib lookups",
-      "load or build the kernel module nft_fib_ipv4 (CONFIG_NFT_FIB_IPV4)",
-      chainsOf(table, "external-local"),
-    ],
-    [
-      "masquerading with random ports",
-      "load or build the kernel modules nft_chain_nat and nft_masq (CONFIG_NFT_MASQ)",
-      chainsOf(table, "nat-postrouting"),
-    ],
-    [
-      "reject",
-      "load or build the kernel module nft_reject_ipv4 (CONFIG_NFT_REJECT)",
-      chainsOf(table, REJECT_CHAIN),
-    ],
-  ];
+  const table = sampleTable();
+  const feature = (name: string, hint: string, part: Table) => ({ name, hint, transaction: created(part) });
+  const ofChain = (name: string, hint: string, chain: string) =>
+    feature(name, hint, selectChains(table, [chain]));
   return {
     whole: created({ ...table, sets: new Map([...table.sets, ...countedMap(table).sets]) }),
-    features: parts.map(([name, hint, part]) => ({ name, hint, transaction: created(part) })),
+    features: [
+      ofChain("dnat to a map lookup by a random number", UPGRADE, balancerName(PLAIN, PORTS)),
+      ofChain(
+        "dynamic maps with timeouts that rules update and delete from",
+        UPGRADE,
+        balancerName(STICKY, PORTS),
+      ),
+      feature("maps with counters", UPGRADE, countedMap(table)),
+      ofChain(
+        "fib lookups",
+        "load or build the kernel module nft_fib_ipv4 (CONFIG_NFT_FIB_IPV4)",
+        "external-local",
+      ),
+      ofChain(
+        "masquerading with random ports",
+        "load or build the kernel modules nft_chain_nat and nft_masq (CONFIG_NFT_MASQ)",
+        "nat-postrouting",
+      ),
+      ofChain("reject", "load or build the kernel module nft_reject_ipv4 (CONFIG_NFT_REJECT)", REJECT_CHAIN),
+    ],
   };
 }
 
@@ -98,7 +96,7 @@ export function partFeatures(part: RulesetPart, needs: FeatureNeeds): RequiredFe
   const { family } = CONTEXT;
   const { name, hint, release, sample } = needs;
   const all = staticChains(CONTEXT);
-  const base = (name: ChainName, rules: readonly Rule[]): Chain => {
+  const base = (name: string, rules: readonly Rule[]): Chain => {
     return { ...all.find((chain) => chain.name === name), name, rules };
   };
   const parts = sample?.() ?? [];
@@ -112,13 +110,9 @@ export function partFeatures(part: RulesetPart, needs: FeatureNeeds): RequiredFe
     ...(part.onKnown === undefined ? [] : [base("filter-forward", [[part.onKnown]])]),
   ];
   const transaction = created({
-    ...{ family, name: PROBE_TABLE },
+    ...tableOf(part.specs(CONTEXT), chains),
     ...(objects.length > 0 && { timeouts: new Map(objects.map((object) => [object.name, object])) }),
     ...(part.flowtable && { flowtable: part.flowtable(family) }),
-    sets: new Map(
-      part.specs(CONTEXT).map((spec) => [spec.name, { spec, elements: new Map<string, string>() }]),
-    ),
-    chains: new Map(chains.map((chain) => [chain.name, chain])),
   });
   const features = [
     { name, hint, transaction },
@@ -140,24 +134,23 @@ function using(statement: LastStatement): Transaction {
 }
 
 /** A table with everything that Services can need. */
-function sampleTable(context: FamilyContext): Table {
+function sampleTable(): Table {
+  const { family } = CONTEXT;
   const chains = [
-    ...staticChains(context, new Set([SOURCE_RANGES_PART])),
-    ...[{ ...PLAIN, ...FIRST_ENDPOINT_DRAW }, PLAIN, STICKY].map((one) => balancerChain(context.family, one)),
-    rememberChain(context.family, 60, true),
+    ...staticChains(CONTEXT, new Set([SOURCE_RANGES_PART])),
+    ...[{ ...PLAIN, ...FIRST_ENDPOINT_DRAW }, PLAIN, STICKY].map((one) => balancerChain(family, one)),
+    rememberChain(family, 60, true),
   ];
-  const specs = [...setSpecs(context), ...sourceRangesSpecs(context)];
-  const sets = specs.map((spec): [string, ElementSet] => [spec.name, { spec, elements: new Map() }]);
-  return {
-    family: context.family,
-    name: PROBE_TABLE,
-    chains: new Map(chains.map((chain) => [chain.name, chain])),
-    sets: new Map(sets),
-  };
+  return tableOf([...setSpecs(CONTEXT), ...sourceRangesSpecs(CONTEXT)], chains);
 }
 
-function chainsOf(table: Table, name: ChainName): Table {
-  return selectChains(table, [name]);
+function tableOf(specs: readonly SetSpec[], chains: readonly Chain[]): Table {
+  return {
+    family: CONTEXT.family,
+    name: PROBE_TABLE,
+    chains: new Map(chains.map((chain) => [chain.name, chain])),
+    sets: new Map(specs.map((spec) => [spec.name, { spec, elements: new Map() }])),
+  };
 }
 
 function countedMap(table: Table): Table {
