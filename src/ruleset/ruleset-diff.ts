@@ -1,5 +1,6 @@
-import { FAMILIES, type Family } from "../base/family.ts";
+import { byFamily, FAMILIES, type Family } from "../base/family.ts";
 import { sortedEntries } from "../base/first-sorted.ts";
+import { addToGroup } from "../base/group-by.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { Ruleset, Table } from "../nft/ast/ruleset.ts";
 import { diffRuleset, type ElementsDelta, type TableDelta } from "../nft/delta.ts";
@@ -69,18 +70,21 @@ type Parts = Pick<FamilyContext, "features">;
  */
 export function compareRulesets(before: OwnedRuleset, after: OwnedRuleset, parts: Parts): RulesetDiff {
   const deltas = diffRuleset(before.ruleset, after.ruleset);
-  const owners = [ownersOf(after.state), ownersOf(before.state)];
-  const changedParts = deltas.flatMap((delta) => partChanges(delta, owners));
+  const owners = byFamily((family) =>
+    [after, before].flatMap(({ state }) => state?.families[family] ?? []).map(elementOwners),
+  );
+  const changedParts = deltas.flatMap((delta) => partChanges(delta, owners[delta.family]));
   const services = new Map<string, ElementChange[]>();
   const others: ElementChange[] = [];
   for (const delta of deltas) {
     for (const change of elementChanges(delta)) {
-      const names = namesOf(owners, (of) => of[change.family]?.ofElement(change.set, change.key));
-      for (const name of names) changesOf(services, name).push(change);
+      const names = namesOf(owners[delta.family], (of) => of.ofElement(change.set, change.key));
+      for (const name of names) addToGroup(services, name, change);
       if (names.size === 0) others.push(change);
     }
   }
-  for (const { service } of changedParts) if (service !== undefined) changesOf(services, service);
+  for (const { service } of changedParts)
+    if (service !== undefined && !services.has(service)) services.set(service, []);
   const changed = new Set([...[...services.values()].flat(), ...others]);
   return {
     services: new Map(sortedEntries(services)),
@@ -88,7 +92,8 @@ export function compareRulesets(before: OwnedRuleset, after: OwnedRuleset, parts
     parts: changedParts,
     frontends: FAMILIES.flatMap((family) => {
       const ofFamily = [...changed].filter((change) => change.family === family);
-      return frontendChanges(family, ofFamily, before.ruleset[family], after.ruleset[family], owners, parts);
+      const tables = [before.ruleset[family], after.ruleset[family]] as const;
+      return frontendChanges(family, ofFamily, tables, owners[family], parts);
     }),
   };
 }
@@ -101,9 +106,8 @@ export function hasNoDifference({ services, others, parts }: RulesetDiff): boole
 function frontendChanges(
   family: Family,
   changes: readonly ElementChange[],
-  before: Table | undefined,
-  after: Table | undefined,
-  owners: readonly OwnersByFamily[],
+  tables: readonly [before: Table | undefined, after: Table | undefined],
+  owners: readonly ElementOwners[],
   parts: Parts,
 ): FrontendChange[] {
   const [kinds, methods] = [kindsIn(parts), drawMethodsIn(parts)];
@@ -115,7 +119,7 @@ function frontendChanges(
     }),
   );
   if (ids.size > 0) {
-    for (const table of [before, after]) {
+    for (const table of tables) {
       for (const { lists } of kinds) {
         for (const [key, id] of table?.sets.get(lists)?.elements ?? []) {
           if (ids.has(parseId(Number(id))?.servicePort ?? 0)) keys.add(key);
@@ -124,53 +128,25 @@ function frontendChanges(
     }
   }
   return [...keys].sort(byFrontend).flatMap((key) => {
-    const change = {
-      before: before && programmedFrontend(before, key, kinds, methods),
-      after: after && programmedFrontend(after, key, kinds, methods),
-    };
-    if (
-      change.before !== undefined &&
-      change.after !== undefined &&
-      isSameFrontend(change.before, change.after)
-    )
-      return [];
-    const [service] = namesOf(owners, (of) => of[family]?.ofElement(LISTS, key));
-    return [{ family, key, service, ...change }];
+    const [before, after] = tables.map((table) => table && programmedFrontend(table, key, kinds, methods));
+    if (before !== undefined && after !== undefined && isSameFrontend(before, after)) return [];
+    const [service] = namesOf(owners, (of) => of.ofElement(LISTS, key));
+    return [{ family, key, service, before, after }];
   });
 }
 
 /** Addresses before NodePorts. */
 function byFrontend(a: string, b: string): number {
-  const [left, right] = [a, b].map((key) => Number(parseFrontendKey(key).address === undefined)) as [
-    number,
-    number,
-  ];
-  return left - right || (a < b ? -1 : 1);
-}
-
-type OwnersByFamily = Readonly<Partial<Record<Family, ElementOwners>>>;
-
-function ownersOf(state: RulesetState | undefined): OwnersByFamily {
-  return Object.fromEntries(
-    FAMILIES.flatMap((family) => {
-      const own = state?.families[family];
-      return own === undefined ? [] : [[family, elementOwners(own)]];
-    }),
-  );
+  const isNodePort = (key: string) => Number(parseFrontendKey(key).address === undefined);
+  return isNodePort(a) - isNodePort(b) || (a < b ? -1 : 1);
 }
 
 /** The Services that own something on either side. If several share it, the first represents all. */
 function namesOf(
-  owners: readonly OwnersByFamily[],
-  ask: (of: OwnersByFamily) => readonly ServicePort[] | undefined,
+  owners: readonly ElementOwners[],
+  ask: (of: ElementOwners) => readonly ServicePort[],
 ): ReadonlySet<string> {
-  return new Set(owners.flatMap((of) => ask(of)?.[0]?.service.name ?? []));
-}
-
-function changesOf(services: Map<string, ElementChange[]>, name: string): ElementChange[] {
-  const changes = services.get(name) ?? [];
-  services.set(name, changes);
-  return changes;
+  return new Set(owners.flatMap((of) => ask(of)[0]?.service.name ?? []));
 }
 
 function elementChanges({ family, elements }: TableDelta): ElementChange[] {
@@ -194,13 +170,13 @@ function elementChanges({ family, elements }: TableDelta): ElementChange[] {
 
 function partChanges(
   { family, table, mode, objects }: TableDelta,
-  owners: readonly OwnersByFamily[],
+  owners: readonly ElementOwners[],
 ): PartChange[] {
   if (mode !== "change") {
     return [{ family, kind: "table", name: table, change: mode === "create" ? "added" : "changed" }];
   }
   return objects.map(({ kind, name, before, after }) => {
-    const [service] = namesOf(owners, (of) => of[family]?.ofPart(name));
+    const [service] = namesOf(owners, (of) => of.ofPart(name));
     const change = before === undefined ? "added" : after === undefined ? "removed" : "changed";
     return { family, kind: kind === "chain" || kind === "set" ? kind : "object", name, change, service };
   });
