@@ -130,7 +130,7 @@ function affinityRules(family: Family, balancer: Balancer, kind: FrontendKind): 
   // If all connections use one list, its entries have the cluster's number.
   const entryList = balancer.bothLists ? list : "cluster";
   const find = (client: Expression) => assign(REGISTER, lookup(client, AFFINITY));
-  const remember = verdictMap(clientsId(entryList), AFFINITY_TIMEOUTS);
+  const remember = verdictMap(listOf(entryList), AFFINITY_TIMEOUTS);
   const forget: Rule = [
     { map: { op: "delete", elem: clientKey(family, entryList), data: 0, map: `@${AFFINITY}` } },
   ];
@@ -156,10 +156,10 @@ const SERVICE_PORT = masked(REGISTER, STICKY_MASK);
 const listOf = (list: ListName): Expression =>
   list === "cluster" ? SERVICE_PORT : withBit(REGISTER, STICKY_MASK, LOCAL_BIT);
 
-/** The first part of the keys of clients of a list. It equals {@link listOf}: see `CLIENTS_OF`. */
-const clientsId = listOf;
-
-/** The key of the packet's client in the affinity map. nft accepts a mask only in the first part of a key. */
+/**
+ * The key of the packet's client in the affinity map. Its first part equals the id of a list: see
+ * `CLIENTS_OF`. nft accepts a mask only in the first part of a key.
+ */
 function clientKey(family: Family, list: ListName): Expression {
-  return concat(clientsId(list), sourceAddress(family));
+  return concat(listOf(list), sourceAddress(family));
 }

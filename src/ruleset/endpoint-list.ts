@@ -83,8 +83,3 @@ function listOf(
 export function numberedValues({ slots }: EndpointList, values: readonly string[]): readonly string[] {
   return slots === undefined ? values : Array.from(slots, (index) => values[index] as string);
 }
-
-/** Whether endpoints may have any number. Those of slots are fixed. */
-export function isPlaceable({ slots }: EndpointList): boolean {
-  return slots === undefined;
-}

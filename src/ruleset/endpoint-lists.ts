@@ -6,13 +6,7 @@ import { balancerName, chooserName, REFUSALS, rememberName } from "./chain-names
 import { keepChain } from "./chain-roles.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
 import { RANDOM } from "./draws.ts";
-import {
-  type EmptyList,
-  type EndpointList,
-  isPlaceable,
-  numberedValues,
-  type ServicePortLists,
-} from "./endpoint-list.ts";
+import { type EmptyList, type EndpointList, numberedValues, type ServicePortLists } from "./endpoint-list.ts";
 import { type EndpointIds, endpointIds, endpointIdsIn, placed } from "./endpoint-numbers.ts";
 import { type FrontendKind, PORTS, PORTS_ALONE } from "./frontend-kinds.ts";
 import {
@@ -425,9 +419,9 @@ function targetsOf({ cluster, local }: ServicePortLists): readonly string[] {
   return [...new Set([...cluster.targets, ...local.targets])].sort();
 }
 
-/** The targets of a list by number. Targets keep their earlier numbers where possible. */
-function orderOf(list: EndpointList, before: readonly string[]): readonly string[] {
-  return isPlaceable(list) ? placed(before, list.targets) : list.targets;
+/** The targets of a list by number. Targets keep their earlier numbers where possible; slots are fixed. */
+function orderOf({ slots, targets }: EndpointList, before: readonly string[]): readonly string[] {
+  return slots === undefined ? placed(before, targets) : targets;
 }
 
 function withOrder(orders: Orders, name: ListName, order: readonly string[] | undefined): Orders {

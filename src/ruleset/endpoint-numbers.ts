@@ -19,18 +19,13 @@ export function placed(previous: readonly string[], values: readonly string[]): 
     const value = previous[index] as string;
     if (waiting.delete(value)) result[index] = value;
   }
-  fill(result, waiting);
-  const placement = result as string[];
-  return placement.every((value, index) => value === values[index]) ? values : placement;
-}
-
-/** Puts the values into the free indexes, of which there are equally many. */
-function fill(result: (string | undefined)[], values: ReadonlySet<string>): void {
   let index = 0;
-  for (const value of values) {
-    while (result[index] !== undefined) index += 1;
+  for (const value of waiting) {
+    while (result[index] !== undefined) index++;
     result[index] = value;
   }
+  const placement = result as string[];
+  return placement.every((value, at) => value === values[at]) ? values : placement;
 }
 
 /** The ids of a service port's endpoints by target: numbers to add to its own id. */
@@ -47,13 +42,8 @@ export function endpointIds(targets: Iterable<string>, known: EndpointIds): Endp
   const taken = new Set<number>();
   const arriving: string[] = [];
   for (const target of targets) {
-    const id = known.get(target);
-    if (
-      id === undefined ||
-      taken.has(id) ||
-      id < FIRST_ENDPOINT ||
-      id >= FIRST_ENDPOINT + MOST_STICKY_ENDPOINTS
-    ) {
+    const id = known.get(target) ?? 0;
+    if (id < FIRST_ENDPOINT || id >= FIRST_ENDPOINT + MOST_STICKY_ENDPOINTS || taken.has(id)) {
       arriving.push(target);
       continue;
     }

@@ -153,7 +153,8 @@ export function isInTable(
   return parts.has(name) || (isAlways?.(context) === true && !context.lacking.includes(name));
 }
 
-const NO_PARTS: ReadonlySet<string> = new Set();
+/** Without parts that something wants. */
+export const NO_PARTS: ReadonlySet<string> = new Set();
 
 /** The flow table that a table has, and that forwards connections past our rules; undefined for none. */
 export function flowtableOf(context: FamilyContext): Flowtable | undefined {

@@ -1,4 +1,3 @@
-import { assertNever } from "../base/errors.ts";
 import { familyOf } from "../model/ip.ts";
 import type { Table } from "../nft/ast/ruleset.ts";
 import { verdictTarget } from "../nft/elements.ts";
@@ -60,12 +59,7 @@ export function programmedFrontend(
     const list = id && programmedList({ sets }, id, name, maps, methods);
     return list === undefined ? [] : [[name, list] as const];
   });
-  return {
-    way: id?.way,
-    lists: Object.fromEntries(lists),
-    refusal,
-    isGuarded,
-  };
+  return { way: id?.way, lists: Object.fromEntries(lists), refusal, isGuarded };
 }
 
 /** How a table refuses connections to a frontend without endpoints; undefined if it does not. */
@@ -76,14 +70,8 @@ export function refusalAt(
 ): Refusal | undefined {
   const kind = kindOf(key, kinds);
   const refusals = sets.get(kind.refusals)?.elements;
-  switch (kind.kind) {
-    case "port":
-      return refusalOf(refusals?.get(key));
-    case "interval":
-      return refusalOf(refusals?.get(sets.get(kind.lists)?.elements.get(key) ?? ""));
-    default:
-      return assertNever(kind);
-  }
+  const list = sets.get(kind.lists)?.elements.get(key) ?? "";
+  return refusalOf(refusals?.get(kind.kind === "interval" ? list : key));
 }
 
 /** The list id of a frontend in a table; undefined for none. */

@@ -123,14 +123,9 @@ const NO_FRONTENDS: readonly FrontendRules[] = [];
 const NO_INTERVALS: readonly PortInterval[] = [];
 
 function noLocalEndpoints(port: ServicePort, { hasAny, local }: EndpointChoice): NoLocalEndpoints {
-  if (
-    !hasAny ||
-    local.length > 0 ||
-    !(port.service.internalPolicyLocal || port.service.externalPolicyLocal)
-  ) {
-    return NO_POLICIES;
-  }
   const { internalPolicyLocal, externalPolicyLocal } = port.service;
+  const isAnyLocal = internalPolicyLocal || externalPolicyLocal;
+  if (!isAnyLocal || !hasAny || local.length > 0) return NO_POLICIES;
   return [
     ...(internalPolicyLocal ? (["internal"] as const) : []),
     ...(externalPolicyLocal && isExternallyAccessible(port) ? (["external"] as const) : []),
@@ -254,12 +249,9 @@ function isLocal({ local }: Endpoint): boolean {
 
 /** The same for all ports of all intervals: addresses are enough. */
 function addressHairpins({ cluster, local }: EndpointChoice, set: string): DesiredElement[] {
-  const addresses = [...cluster, ...local].filter(isLocal).map(({ address }) => address);
-  return [...new Set(addresses)].map((address) => ({
-    set,
-    key: joinParts(address, address),
-    value: "",
-  }));
+  const own = [...cluster, ...local].filter(isLocal);
+  const keys = new Set(own.map(({ address }) => joinParts(address, address)));
+  return [...keys].map((key) => ({ set, key, value: "" }));
 }
 
 /** The rules of a frontend that a service port wants, by its key. @throws for one that it does not want */

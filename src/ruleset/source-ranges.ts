@@ -111,19 +111,18 @@ function dividedPrefixes(family: Family, interval: AddressInterval): string[] {
 
 /** The number of elements for some ranges at the most, which joining may reduce. @param ranges CIDRs */
 export function mostElements(family: Family, ranges: readonly string[]): number {
-  let count = counted.get(ranges);
-  if (count !== undefined) return count;
-  count = 0;
-  for (const range of ranges) {
-    const length = Number(range.slice(range.indexOf("/") + 1));
-    const divided = ASCENDING_LENGTHS[family].find((one) => one >= length) ?? length;
-    count += 2 ** (divided - length);
-  }
-  counted.set(ranges, count);
-  return count;
+  return mostElementsOf[family](ranges);
 }
 
-const counted = new WeakMap<readonly string[], number>();
+const mostElementsOf = byFamily((family) =>
+  oncePerObject((ranges: readonly string[]): number =>
+    ranges.reduce((count, range) => {
+      const length = Number(range.slice(range.indexOf("/") + 1));
+      const divided = ASCENDING_LENGTHS[family].find((one) => one >= length) ?? length;
+      return count + 2 ** (divided - length);
+    }, 0),
+  ),
+);
 
 /** Identifies a list by its prefixes, in any order. */
 export function listIdentity(prefixes: readonly string[]): string {

@@ -1,4 +1,3 @@
-import { assertNever } from "../base/errors.ts";
 import { assign, differs, lookup, matches, verdictMap } from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
@@ -26,13 +25,12 @@ import {
   type FamilyContext,
   intervalsIn,
   isInTable,
+  NO_PARTS,
   type RulesetPart,
 } from "./node-context.ts";
 import { SOURCE_RANGES_PART } from "./set-specs.ts";
 import { CLUSTER_IPS, NO_ENDPOINTS, NODEPORT_IPS } from "./sets.ts";
 import { sourceRangesAllowed, sourceRangesCheck, toSourceRangesCheck } from "./source-ranges.ts";
-
-const NO_PARTS: ReadonlySet<string> = new Set();
 
 /**
  * The chains of a family that do not depend on single Services: their number is constant.
@@ -44,12 +42,14 @@ export function staticChains(context: FamilyContext, parts = NO_PARTS): Chain[] 
   );
   const kinds = [PORTS, ...further];
   const features = context.features.filter((feature) => isInTable(feature, context, parts));
+  const areGuarded = parts.has(SOURCE_RANGES_PART);
+  const besideSourceRanges = context.features.flatMap((feature) => feature.besideSourceRanges ?? []);
   return [
     ...baseChains(context, features),
     { name: "services", rules: servicesRules(context, kinds) },
-    ...kinds.flatMap((kind) => wayChains(context, kind, features, parts.has(SOURCE_RANGES_PART))),
+    ...kinds.flatMap((kind) => wayChains(context, kind, features, areGuarded)),
     ...features.flatMap((feature) => feature.chains(context)),
-    ...(parts.has(SOURCE_RANGES_PART) ? besideSourceRanges(context) : []),
+    ...(areGuarded ? besideSourceRanges.flatMap(({ chains }) => chains(context)) : []),
     {
       name: REJECT_CHAIN,
       rules: [...beforeRefusal(context), ...features.flatMap(({ onRefusal = [] }) => onRefusal), ...refuse()],
@@ -63,11 +63,6 @@ export function staticChains(context: FamilyContext, parts = NO_PARTS): Chain[] 
     { name: CLUSTER_IPS_CHECK, rules: clusterIPsRules(context) },
     { name: MASQUERADING, rules: masqueradingRules(context, kinds) },
   ];
-}
-
-/** What features add while a Service has source ranges. */
-function besideSourceRanges(context: FamilyContext): readonly Chain[] {
-  return context.features.flatMap((feature) => feature.besideSourceRanges?.chains(context) ?? []);
 }
 
 /** The chains through which a packet reaches an endpoint. */
@@ -103,39 +98,25 @@ function lookupRules(context: FamilyContext, kind: FrontendKind): Rule[] {
   const { family } = context;
   const list = assign(REGISTER, lookup(packetFrontendKey(family), kind.lists));
   const toBalancing: Statement = { goto: { target: kind.chains.balancing } };
-  switch (kind.kind) {
-    case "port": {
-      const listOfNodePort = assign(REGISTER, lookup(packetNodePortKey(family), kind.lists));
-      return [
-        [list, toBalancing],
-        [...toNodePorts(context), listOfNodePort, toBalancing],
-      ];
-    }
-    case "interval":
-      return [[...atIntervalAddresses(context), list, toBalancing]];
-    default:
-      return assertNever(kind);
-  }
+  if (kind.kind === "interval") return [[...atIntervalAddresses(context), list, toBalancing]];
+  const listOfNodePort = assign(REGISTER, lookup(packetNodePortKey(family), kind.lists));
+  return [
+    [list, toBalancing],
+    [...toNodePorts(context), listOfNodePort, toBalancing],
+  ];
 }
 
 /** Refuses connections to frontends without endpoints. */
 function refusalRules(context: FamilyContext, kind: FrontendKind): Rule[] {
   const frontend = packetFrontendKey(context.family);
-  switch (kind.kind) {
-    case "port":
-      return [[verdictMap(frontend, kind.refusals)]];
-    case "interval": {
-      // Refusals are keyed by list: the kernel takes seconds to delete thousands of intervals (6.18).
-      const list = assign(REGISTER, lookup(frontend, kind.lists));
-      const isNoPort = differs(frontend, `@${kind.explicitPorts}`);
-      return [
-        [...atIntervalAddresses(context), list, isNoPort, verdictMap(REGISTER, kind.refusals)],
-        RESET_PRIORITY,
-      ];
-    }
-    default:
-      return assertNever(kind);
-  }
+  if (kind.kind === "port") return [[verdictMap(frontend, kind.refusals)]];
+  // Refusals are keyed by list: the kernel takes seconds to delete thousands of intervals (6.18).
+  const list = assign(REGISTER, lookup(frontend, kind.lists));
+  const isNoPort = differs(frontend, `@${kind.explicitPorts}`);
+  return [
+    [...atIntervalAddresses(context), list, isNoPort, verdictMap(REGISTER, kind.refusals)],
+    RESET_PRIORITY,
+  ];
 }
 
 /** The types of addresses at which the node's programs listen. Other machines' are unicast. */
