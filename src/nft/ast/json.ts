@@ -150,6 +150,13 @@ export type ElementKeyJson =
       };
     };
 
+/** Names an object of a table. */
+interface InTable {
+  readonly family: Family;
+  readonly table: string;
+  readonly name: string;
+}
+
 /** The object of a command. */
 export type CommandObject =
   | { readonly table: { readonly family: Family; readonly name: string } }
@@ -166,20 +173,10 @@ export type CommandObject =
   | { readonly map: SetJson & { readonly map: TypeJson } }
   | { readonly flowtable: FlowtableJson }
   | { readonly "ct timeout": TimeoutJson }
-  | {
-      readonly element: {
-        readonly family: Family;
-        readonly table: string;
-        readonly name: string;
-        readonly elem: readonly ElementJson[];
-      };
-    };
+  | { readonly element: InTable & { readonly elem: readonly ElementJson[] } };
 
 /** A chain; the last four only for base chains. */
-export interface ChainJson {
-  readonly family: Family;
-  readonly table: string;
-  readonly name: string;
+export interface ChainJson extends InTable {
   readonly type?: string;
   readonly hook?: string;
   readonly prio?: number;
@@ -187,20 +184,14 @@ export interface ChainJson {
 }
 
 /** A flow table; hook, priority and devices only to add it. */
-export interface FlowtableJson {
-  readonly family: Family;
-  readonly table: string;
-  readonly name: string;
+export interface FlowtableJson extends InTable {
   readonly hook?: "ingress";
   readonly prio?: number;
   readonly dev?: readonly string[];
 }
 
 /** An object with timeouts; protocol and policy only to add it. */
-export interface TimeoutJson {
-  readonly family: Family;
-  readonly table: string;
-  readonly name: string;
+export interface TimeoutJson extends InTable {
   readonly protocol?: string;
   readonly policy?: Readonly<Record<string, number>>;
 }
@@ -212,10 +203,7 @@ export type TypeJson =
   | { readonly typeof: Expression | { readonly accept: null } };
 
 /** A set's declaration. */
-export interface SetJson {
-  readonly family: Family;
-  readonly table: string;
-  readonly name: string;
+export interface SetJson extends InTable {
   readonly type?: TypeJson;
   readonly flags?: readonly string[];
   readonly size?: number;

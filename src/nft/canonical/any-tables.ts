@@ -57,33 +57,26 @@ function place(
   if (kind === "table") {
     if (asFlags(body.flags ?? [], "flags").includes("dormant")) table.isDormant = true;
   } else if (kind === "chain") {
+    const name = asText(body.name, "name");
     const base = table.isDormant ? undefined : baseChain(body);
-    const known = texts.size > 0 ? { texts: [] } : {};
-    table.chains.set(...named(body.name, (name) => ({ name, ...(base && { base }), rules: [], ...known })));
+    table.chains.set(name, { name, ...(base && { base }), rules: [], ...(texts.size > 0 && { texts: [] }) });
   } else if (kind === "rule") {
     const chain = table.chains.get(asText(body.chain, "chain"));
     const text = texts.get(body.handle);
     const translated = text !== undefined && hasExtension(body.expr) ? translatedRule(text) : undefined;
     chain?.rules.push(readRule(translated ?? body.expr));
     chain?.texts?.push(text ?? JSON.stringify(body.expr));
-  } else if (kind === "set" || kind === "map")
-    table.sets.set(...named(body.name, () => readableSet(kind, body)));
+  } else if (kind === "set" || kind === "map") {
+    const name = asText(body.name, "name");
+    table.sets.set(name, readableSet(name, kind, body));
+  }
 }
 
-function named<T>(name: unknown, make: (name: string) => T): [string, T] {
-  const text = asText(name, "name");
-  return [text, make(text)];
-}
-
-function readableSet(kind: "set" | "map", body: JsonObject): AnySet {
+function readableSet(name: string, kind: "set" | "map", body: JsonObject): AnySet {
   try {
     return readSet(kind, body);
   } catch {
-    return {
-      spec: { name: asText(body.name, "name"), dynamic: false },
-      elements: new Map(),
-      unreadable: true,
-    };
+    return { spec: { name, dynamic: false }, elements: new Map(), unreadable: true };
   }
 }
 

@@ -1,4 +1,4 @@
-import { commandsOf, type ElementsCommand, type ObjectCommand, type TableCommand } from "../commands.ts";
+import { commandsOf, type ObjectCommand, type TableCommand } from "../commands.ts";
 import type { TableDelta } from "../delta.ts";
 import type { ObjectKind, ObjectKinds } from "../table-objects.ts";
 import { ruleText } from "./rule-text.ts";
@@ -6,7 +6,7 @@ import {
   baseChainText,
   type Comments,
   declarationLines,
-  elementText,
+  elementLines,
   flowtableLine,
   timeoutLines,
 } from "./table-text.ts";
@@ -30,8 +30,12 @@ function commandLines(delta: TableDelta, command: TableCommand, comments: Commen
       return [`${verb} table ${table}`];
     case "rule":
       return [`add rule ${table} ${command.chain} ${ruleText(command.rule)}`];
-    case "element":
-      return [`${verb} element ${table} ${command.spec.name} {`, ...elementLines(command, comments), "}"];
+    case "element": {
+      const { value: _, ...keyOnly } = command.spec;
+      const spec = verb === "add" ? command.spec : keyOnly;
+      const lines = elementLines(spec, command.elements, comments.element);
+      return [`${verb} element ${table} ${spec.name} {`, ...lines.map((line) => `\t${line}`), "}"];
+    }
     default:
       return [objectLine(delta, command)];
   }
@@ -54,12 +58,3 @@ const DECLARED: { readonly [Kind in ObjectKind]: (object: ObjectKinds[Kind], of:
   "ct timeout": (policy, table) => timeoutLines(table, policy),
   chain: ({ base }) => (base === undefined ? [] : [baseChainText(base)]),
 };
-
-function elementLines({ verb, spec, elements }: ElementsCommand, comments: Comments): string[] {
-  const { value: _, ...keyOnly } = spec;
-  return elements.map(({ key, value }, i) => {
-    const text = elementText(verb === "add" ? spec : keyOnly, key, value);
-    const comment = comments.element?.(spec, key);
-    return `\t${text}${i === elements.length - 1 ? "" : ","}${comment === undefined ? "" : ` # ${comment}`}`;
-  });
-}

@@ -13,7 +13,7 @@ import type {
 import { formatClassid } from "../canonical/constant.ts";
 import { PRIORITIES } from "../canonical/declarations.ts";
 import { declaringExpression } from "../data-types.ts";
-import { splitParts } from "../elements.ts";
+import { type Element, elementsOf, splitParts } from "../elements.ts";
 import { expressionText, ruleText } from "./rule-text.ts";
 
 /** Text for `#` comments beside elements and chains; undefined for none. */
@@ -102,14 +102,28 @@ function elementsText(
   elements: ReadonlyMap<string, string>,
   { element: commentOn }: Comments,
 ): string {
+  if (commentOn !== undefined) {
+    const lines = elementLines(spec, elementsOf(elements), commentOn);
+    return `{\n${lines.map((line) => `\t\t\t${line}\n`).join("")}\t\t}`;
+  }
   const texts = [...elements].map(([key, value]) => elementText(spec, key, value));
-  if (commentOn === undefined) return `{ ${wrapped(texts, elementsPerLine(spec))} }`;
-  const lines = [...elements.keys()].map((key, i) => {
-    const comment = commentOn(spec, key);
-    const comma = i === texts.length - 1 ? "" : ",";
-    return `\t\t\t${texts[i]}${comma}${comment === undefined ? "" : ` # ${comment}`}\n`;
+  return `{ ${wrapped(texts, elementsPerLine(spec))} }`;
+}
+
+/** Formats elements in a line each, with a comma after all but the last. */
+export function elementLines(
+  spec: SetSpec,
+  elements: readonly Element[],
+  commentOn: Comments["element"],
+): string[] {
+  return elements.map(({ key, value }, index) => {
+    const comma = index === elements.length - 1 ? "" : ",";
+    return `${elementText(spec, key, value)}${comma}${commentText(commentOn?.(spec, key))}`;
   });
-  return `{\n${lines.join("")}\t\t}`;
+}
+
+function commentText(comment: string | undefined): string {
+  return comment === undefined ? "" : ` # ${comment}`;
 }
 
 function wrapped(texts: readonly string[], perLine: number): string {
@@ -147,9 +161,8 @@ function dataText(types: readonly DataType[], text: string): string {
 
 /** Formats a chain with its rules as in a table's listing. */
 export function chainText({ name, base, rules }: Chain, comments: Comments = {}): string {
-  const comment = comments.chain?.(name);
   return [
-    `\tchain ${name} {${comment === undefined ? "" : ` # ${comment}`}\n`,
+    `\tchain ${name} {${commentText(comments.chain?.(name))}\n`,
     base === undefined ? "" : `\t\t${baseChainText(base)};\n`,
     ...rules.map((rule) => `\t\t${ruleText(rule)}\n`),
     "\t}\n",
