@@ -73,28 +73,19 @@ export class DeltaTracker {
     return this.#work;
   }
 
-  /** Adds an element or changes its value. @param work what it costs, as a number of elements */
-  putElement(set: string, key: string, value: string, work = 1): void {
+  /** Adds an element, or changes its value; deletes it if that is undefined. @param work what it costs */
+  setElement(set: string, key: string, value: string | undefined, work = 1): void {
     const { elements } = this.#set(set);
     const known = elements.get(key);
     if (known === value) return;
     this.#noteElement(set, key, known, work);
-    elements.set(key, value);
+    if (value === undefined) elements.delete(key);
+    else elements.set(key, value);
   }
 
-  /** Deletes an element, if it exists. @param work what it costs, as a number of elements */
-  deleteElement(set: string, key: string, work = 1): void {
-    const { elements } = this.#set(set);
-    const known = elements.get(key);
-    if (known === undefined) return;
-    this.#noteElement(set, key, known, work);
-    elements.delete(key);
-  }
-
-  /** Adds an element, changes its value, or deletes it where the value is undefined. */
-  setElement(set: string, key: string, value: string | undefined): void {
-    if (value === undefined) this.deleteElement(set, key);
-    else this.putElement(set, key, value);
+  /** Deletes an element, if it exists. */
+  deleteElement(set: string, key: string, work?: number): void {
+    this.setElement(set, key, undefined, work);
   }
 
   /** Adds a chain or changes it. */

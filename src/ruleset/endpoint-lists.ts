@@ -298,7 +298,7 @@ export class EndpointLists {
     const methods = LIST_NAMES.flatMap((name) => after[name]?.balancer.method ?? []);
     for (const { set, key, chain } of elements) {
       keepChain(this.#tracker, chain, [RANDOM, ...methods]);
-      this.#tracker.putElement(set, key, verdicts.share(chain, `jump ${chain}`));
+      this.#tracker.setElement(set, key, verdicts.share(chain, `jump ${chain}`));
     }
   }
 
@@ -310,7 +310,7 @@ export class EndpointLists {
       if (kind !== "interval") continue;
       for (const one of port.writtenEmpty)
         if (!wanted.has(key(one))) this.#tracker.deleteElement(refusals, key(one));
-      for (const one of empty) this.#tracker.putElement(refusals, key(one), REFUSALS[one.refusal]);
+      for (const one of empty) this.#tracker.setElement(refusals, key(one), REFUSALS[one.refusal]);
     }
     port.writtenEmpty = empty;
   }
@@ -321,7 +321,7 @@ export class EndpointLists {
     for (const part of wanted) {
       const { map, chain } = part;
       this.#shared.addPart(part);
-      this.#tracker.putElement(map, String(port.id), verdicts.share(chain.name, `jump ${chain.name}`));
+      this.#tracker.setElement(map, String(port.id), verdicts.share(chain.name, `jump ${chain.name}`));
     }
     // Packets fill these sets, which may have its id after the service port is gone.
     if (wanted.some(({ part }) => part.clientSets !== undefined)) this.ids.noteCountedClients(port.key);
@@ -365,7 +365,7 @@ export class EndpointLists {
     for (const target of before?.list.targets ?? [])
       if (!wanted.has(target)) this.#tracker.deleteElement(kind.endpoints, keyOf(target, before?.ids));
     for (const target of wanted)
-      this.#tracker.putElement(kind.endpoints, keyOf(target, after?.ids), endpointValue(target, kind));
+      this.#tracker.setElement(kind.endpoints, keyOf(target, after?.ids), endpointValue(target, kind));
   }
 }
 

@@ -23,6 +23,7 @@ import {
   type FrontendElements,
   flowtableOf,
   type IntervalFrontends,
+  intervalsIn,
   kindsIn,
   type RulesetPart,
 } from "./node-context.ts";
@@ -66,8 +67,8 @@ export class FamilyState {
   readonly #ofFeatures: readonly FrontendElements[];
   /** The kinds of frontends, in the order in which rules look them up. */
   readonly kinds: readonly FrontendKind[];
-  /** The feature that gives service ports intervals of ports, if any. */
-  readonly #intervalFeature: RulesetPart | undefined;
+  /** The intervals that service ports may have; undefined if no feature has them. */
+  readonly intervals: IntervalFrontends | undefined;
   /** Undefined without this feature. */
   readonly #dividedIntervals: DividedIntervals | undefined;
   #context: FamilyContext;
@@ -84,8 +85,8 @@ export class FamilyState {
       ({ frontendElements }) => frontendElements?.({ table: this.#tracker, numberOf }) ?? [],
     );
     this.#context = context;
-    this.#intervalFeature = context.features.find(({ intervals }) => intervals !== undefined);
-    this.#dividedIntervals = this.#intervalFeature?.intervals?.divide(
+    this.intervals = intervalsIn(context);
+    this.#dividedIntervals = this.intervals?.divide(
       () => [...this.#frontends.owners.keys(), ...this.#context.apiServers],
       this.#lost,
     );
@@ -169,11 +170,6 @@ export class FamilyState {
     return this.#context.features;
   }
 
-  /** The intervals that service ports may have; undefined if no feature has them. */
-  get intervals(): IntervalFrontends | undefined {
-    return this.#intervalFeature?.intervals;
-  }
-
   /** Whether the node's own addresses do not serve intervals. */
   get areIntervalsVirtual(): boolean {
     return this.intervals?.areVirtual(this.#context) ?? false;
@@ -209,17 +205,16 @@ export class FamilyState {
     port: number,
     hasNodePorts: boolean,
   ): { readonly key: string; readonly port: ServicePort } | undefined {
-    const keys = [frontendKey(address, protocol, port), nodePortKey(this.table.family, protocol, port)];
-    for (const key of hasNodePorts ? keys : keys.slice(0, 1)) {
+    const own = frontendKey(address, protocol, port);
+    const explicit = hasNodePorts ? [own, nodePortKey(this.table.family, protocol, port)] : [own];
+    // API servers take precedence over intervals.
+    const isServer = this.#context.apiServers.includes(own);
+    const piece = isServer ? undefined : this.#dividedIntervals?.pieceAt(own)?.rules.key;
+    for (const key of [...explicit, ...(piece === undefined ? [] : [piece])]) {
       const owner = this.ownerOf(key);
       if (owner !== undefined) return { key, port: owner };
     }
-    const [frontend = ""] = keys;
-    // API servers take precedence over intervals.
-    if (this.#context.apiServers.includes(frontend)) return undefined;
-    const key = this.#dividedIntervals?.pieceAt(frontend)?.rules.key;
-    const owner = key === undefined ? undefined : this.ownerOf(key);
-    return key === undefined || owner === undefined ? undefined : { key, port: owner };
+    return undefined;
   }
 
   /** The pieces of an interval that a service port has: others may have some of its ports. */
@@ -369,7 +364,7 @@ export class FamilyState {
   #putSourceRangeList(rules: FrontendRules): void {
     const number = this.sourceRangeListOf(rules);
     if (number !== undefined)
-      this.#tracker.putElement(kindOf(rules.key, this.kinds).sourceRangeLists, rules.key, number);
+      this.#tracker.setElement(kindOf(rules.key, this.kinds).sourceRangeLists, rules.key, number);
   }
 
   /** Keeps the rules before the first change since the last commit. */
@@ -436,7 +431,7 @@ export class FamilyState {
   }
 
   #putList(key: string, id: number): void {
-    this.#tracker.putElement(kindOf(key, this.kinds).lists, key, String(id));
+    this.#tracker.setElement(kindOf(key, this.kinds).lists, key, String(id));
   }
 
   /** Writes the id of a frontend's list again. */
@@ -452,7 +447,7 @@ export class FamilyState {
     const known = this.table.sets.get(set)?.elements;
     if (known === undefined) return;
     for (const key of [...known.keys()]) if (!wanted.has(key)) this.#tracker.deleteElement(set, key);
-    for (const key of wanted) this.#tracker.putElement(set, key, "");
+    for (const key of wanted) this.#tracker.setElement(set, key, "");
   }
 }
 

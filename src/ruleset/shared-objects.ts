@@ -34,7 +34,7 @@ export class SharedObjects {
   addElement({ set, key, value }: DesiredElement): void {
     if (this.#tracker.table.sets.get(set)?.elements.has(key))
       addToCount(this.#otherUsers, `${set} ${key}`, 1);
-    else this.#tracker.putElement(set, key, value);
+    else this.#tracker.setElement(set, key, value);
   }
 
   /** Removes a user of an element, and the element with the last user. */

@@ -182,7 +182,7 @@ export class SourceRangeLists {
   #put(list: KnownList, until = list.prefixes.length): void {
     const { number, prefixes, written } = list;
     for (const prefix of prefixes.slice(written, until))
-      this.#tracker.putElement(SOURCE_RANGES, sourceRangeKey(number, prefix), "", WORK_OF_RANGE);
+      this.#tracker.setElement(SOURCE_RANGES, sourceRangeKey(number, prefix), "", WORK_OF_RANGE);
     list.written = Math.min(until, prefixes.length);
   }
 

@@ -18,7 +18,7 @@ const chain = (name: string, count = 1): Chain => ({
 /** A tracker whose kernel has one element and one chain. */
 function committed(): DeltaTracker {
   const tracker = new DeltaTracker("ip", [SET, MAP]);
-  tracker.putElement("service-ips", "10.96.0.1", "drop");
+  tracker.setElement("service-ips", "10.96.0.1", "drop");
   tracker.putChain(chain("balance-1"));
   tracker.markCommitted();
   return tracker;
@@ -31,8 +31,8 @@ describe("a delta tracker", () => {
 
   test("has elements and chains pending that were added, changed or deleted", () => {
     const tracker = committed();
-    tracker.putElement("service-ips", "10.96.0.1", "goto balance-2");
-    tracker.putElement("cluster-ips", "10.96.0.2", "");
+    tracker.setElement("service-ips", "10.96.0.1", "goto balance-2");
+    tracker.setElement("cluster-ips", "10.96.0.2", "");
     tracker.deleteChain("balance-1");
     tracker.putChain(chain("balance-2"));
     expect(tracker.pending()).toMatchObject({
@@ -54,9 +54,9 @@ describe("a delta tracker", () => {
 
   test("has everything pending before the first commit, and nothing committed", () => {
     const tracker = new DeltaTracker("ip", [SET, MAP]);
-    tracker.putElement("service-ips", "10.96.0.1", "drop");
-    tracker.putElement("service-ips", "10.96.0.1", "goto balance-1");
-    tracker.putElement("cluster-ips", "10.96.0.2", "");
+    tracker.setElement("service-ips", "10.96.0.1", "drop");
+    tracker.setElement("service-ips", "10.96.0.1", "goto balance-1");
+    tracker.setElement("cluster-ips", "10.96.0.2", "");
     tracker.deleteElement("cluster-ips", "10.96.0.2");
     tracker.putChain(chain("balance-1"));
     expect(tracker.pending()).toMatchObject({
@@ -70,8 +70,8 @@ describe("a delta tracker", () => {
   test("has nothing pending when every change was undone", () => {
     const tracker = committed();
     tracker.deleteElement("service-ips", "10.96.0.1");
-    tracker.putElement("service-ips", "10.96.0.1", "drop");
-    tracker.putElement("cluster-ips", "10.96.0.2", "");
+    tracker.setElement("service-ips", "10.96.0.1", "drop");
+    tracker.setElement("cluster-ips", "10.96.0.2", "");
     tracker.deleteElement("cluster-ips", "10.96.0.2");
     tracker.putChain(chain("balance-1", 2));
     tracker.putChain(chain("balance-1"));
@@ -80,7 +80,7 @@ describe("a delta tracker", () => {
 
   test("gives the committed table while changes are pending", () => {
     const tracker = committed();
-    tracker.putElement("service-ips", "10.96.0.1", "goto balance-2");
+    tracker.setElement("service-ips", "10.96.0.1", "goto balance-2");
     tracker.deleteChain("balance-1");
     const { sets, chains } = tracker.committedTable();
     expect(sets.get("service-ips")?.elements).toEqual(new Map([["10.96.0.1", "drop"]]));
@@ -100,7 +100,7 @@ describe("a delta tracker", () => {
     const tracker = committed();
     const put = (spec: SetSpec) => {
       tracker.putSet(spec);
-      tracker.putElement(spec.name, "10.0.0.0/8", "");
+      tracker.setElement(spec.name, "10.0.0.0/8", "");
     };
     put(ranges);
     put(passing);
@@ -124,7 +124,7 @@ describe("a delta tracker", () => {
     const tracker = committed();
     tracker.deleteSet(MAP.name);
     tracker.putSet(MAP);
-    tracker.putElement(MAP.name, "10.96.0.9", "drop");
+    tracker.setElement(MAP.name, "10.96.0.9", "drop");
     expect(tracker.pending()).toMatchObject({
       objects: [],
       elements: [
@@ -143,6 +143,6 @@ describe("a delta tracker", () => {
   });
 
   test("refuses an element of a set that the table does not have", () => {
-    expect(() => committed().putElement("endpoints", "10.96.0.1", "")).toThrow("no set endpoints");
+    expect(() => committed().setElement("endpoints", "10.96.0.1", "")).toThrow("no set endpoints");
   });
 });

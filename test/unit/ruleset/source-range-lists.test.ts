@@ -243,7 +243,7 @@ describe("adopt", () => {
     const { lists, elements } = create(A, B);
     const { tracker } = create(C, A);
     const put = (number: number, { prefixes }: SourceRanges) => {
-      for (const prefix of prefixes) tracker.putElement("source-ranges", sourceRangeKey(number, prefix), "");
+      for (const prefix of prefixes) tracker.setElement("source-ranges", sourceRangeKey(number, prefix), "");
     };
     put(FIRST_SOURCE_RANGE_LIST + 7, A);
     put(7, B);
