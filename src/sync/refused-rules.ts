@@ -27,8 +27,8 @@ const NO_FAILURES = { message: "", count: 0, lookAt: EQUAL_FAILURES };
  */
 export class RefusedRules {
   #servicePorts: Quarantine = new Map();
-  /** The quarantine of service ports that make nft fail. */
-  #failing: Quarantine = new Map();
+  /** The service ports in quarantine because they make nft fail. */
+  readonly #failing = new Set<ServicePortKey>();
   #families: ReadonlyMap<Family, string> = new Map();
   #isRetryDue = false;
   #failures = NO_FAILURES;
@@ -69,9 +69,8 @@ export class RefusedRules {
 
   /** Quarantines service ports that make nft fail. */
   quarantineFailing(keys: readonly ServicePortKey[], { message }: TransactionFailedError): void {
-    const reason = `${FAILING}: ${message}`;
-    this.quarantine(keys, reason);
-    this.#failing = new Map([...this.#failing, ...keys.map((key) => [key, reason] as const)]);
+    this.quarantine(keys, `${FAILING}: ${message}`);
+    for (const key of keys) this.#failing.add(key);
   }
 
   /**
@@ -81,7 +80,7 @@ export class RefusedRules {
   endProbation(failing: readonly ServicePortKey[]): void {
     const again = failing.map((key) => [key, this.#probation.get(key) ?? FAILING] as const);
     this.#servicePorts = new Map([...this.#servicePorts, ...again]);
-    this.#failing = new Map([...this.#failing, ...again]);
+    for (const key of failing) this.#failing.add(key);
     this.#probation = new Map();
   }
 
@@ -131,18 +130,15 @@ export class RefusedRules {
     const isDue = this.#isRetryDue;
     this.#isRetryDue = false;
     if (isDue) this.#families = new Map();
-    const ended = new Set(
-      [...this.#servicePorts.keys()].filter((key) => {
-        const service = serviceOf(key);
-        return isDue || (changed.has(service) && !(this.#failing.has(key) && exists(service)));
-      }),
-    );
+    const ends = (key: ServicePortKey) => {
+      const service = serviceOf(key);
+      return isDue || (changed.has(service) && !(this.#failing.has(key) && exists(service)));
+    };
+    const ended = new Map([...this.#servicePorts].filter(([key]) => ends(key)));
     if (ended.size === 0) return [];
-    const stays = ([key]: readonly [ServicePortKey, string]) => !ended.has(key);
-    const tried = [...this.#failing].filter((entry) => !stays(entry));
+    const tried = [...ended].filter(([key]) => this.#failing.delete(key));
     this.#probation = new Map([...this.#probation, ...tried]);
-    this.#servicePorts = new Map([...this.#servicePorts].filter(stays));
-    this.#failing = new Map([...this.#failing].filter(stays));
-    return [...ended];
+    this.#servicePorts = new Map([...this.#servicePorts].filter(([key]) => !ended.has(key)));
+    return [...ended.keys()];
   }
 }
