@@ -2,7 +2,7 @@ import { endianness } from "node:os";
 import type { Family } from "../base/family.ts";
 import { decodedElement, hasEndElements } from "../netlink/element-bytes.ts";
 import { type Ruleset, type SetSpec, TABLE_NAME } from "../nft/ast/ruleset.ts";
-import { type ElementsDelta, onlyElements, type TableDelta } from "../nft/delta.ts";
+import { nonEmpty, onlyElements, type TableDelta } from "../nft/delta.ts";
 import type { Element } from "../nft/elements.ts";
 import type { Commit, TableMessage } from "./kernel-events.ts";
 
@@ -140,21 +140,13 @@ export function committedChanges(
     }
   }
   return [...touched].flatMap(([spec, { family, elements }]) => {
-    const delta = difference(spec, elements, desired[family]?.sets.get(spec.name)?.elements ?? new Map());
-    return delta === undefined ? [] : [onlyElements({ family, table: TABLE_NAME }, [delta])];
+    const wanted = desired[family]?.sets.get(spec.name)?.elements;
+    const wrong = [...elements].filter(([key, element]) => element?.value !== wanted?.get(key));
+    const deleted = wrong.flatMap(([, element]) => element ?? []);
+    const added = wrong.flatMap(([key]) => {
+      const value = wanted?.get(key);
+      return value === undefined ? [] : { key, value };
+    });
+    return nonEmpty(onlyElements({ family, table: TABLE_NAME }, [{ spec, deleted, added }]));
   });
-}
-
-function difference(
-  spec: SetSpec,
-  elements: ReadonlyMap<string, Element | undefined>,
-  desired: ReadonlyMap<string, string>,
-): ElementsDelta | undefined {
-  const wrong = [...elements].filter(([key, element]) => element?.value !== desired.get(key));
-  if (wrong.length === 0) return undefined;
-  const added = wrong.flatMap(([key]) => {
-    const value = desired.get(key);
-    return value === undefined ? [] : [{ key, value }];
-  });
-  return { spec, deleted: wrong.flatMap(([, element]) => element ?? []), added };
 }

@@ -1,5 +1,4 @@
 import { AppError } from "../../base/errors.ts";
-import type { Family } from "../../base/family.ts";
 import { sortedEntries } from "../../base/first-sorted.ts";
 import type {
   AnonymousSet,
@@ -87,21 +86,17 @@ function errorOf({ notUnderstood: part, error }: NotUnderstood): AppError {
   return error instanceof AppError ? error : notUnderstood("a part", part);
 }
 
-function canonicalMatch({
-  op,
-  left,
-  right,
-}: Extract<AnyStatement, { readonly match: unknown }>["match"]): Statement {
+type Match = Extract<AnyStatement, { readonly match: unknown }>["match"];
+
+function canonicalMatch({ op, left, right }: Match): Statement {
   if (op !== "==" && op !== "!=" && op !== "in" && op !== ">=") throw notUnderstood("operator", op);
   const field = canonicalExpression(left);
+  const canonicalRight = op === "in" ? canonicalBits : canonicalExpression;
   return {
     match: {
       op: op === "==" && isBitmask(field) ? "in" : op,
       left: field,
-      right:
-        op === "in"
-          ? canonicalBits(right, typeOfExpression(left))
-          : canonicalExpression(right, typeOfExpression(left)),
+      right: canonicalRight(right, typeOfExpression(left)),
     },
   };
 }
@@ -121,24 +116,18 @@ function isBitmask(field: Expression): boolean {
   );
 }
 
+type MapUpdate = Extract<AnyStatement, { readonly map: unknown }>["map"];
+
 /** A constant here is a classid, as the dynamic maps hold only endpoint ids. */
-function canonicalMapStatement({
-  op,
-  elem,
-  data,
-  map,
-}: ElementUpdate & { readonly data: AnyExpression; readonly map: string }): MapStatement {
+function canonicalMapStatement({ op, elem, data, map }: MapUpdate): MapStatement {
   if (op === "add") throw notUnderstood("operation on a map", op);
   const value = typeof data === "object" ? canonicalExpression(data) : parseClassid(data);
   return { op, elem: canonicalElement(elem), data: value, map: asReference(map) };
 }
 
-function canonicalSetStatement({
-  op,
-  elem,
-  set,
-  stmt,
-}: ElementUpdate & { readonly set: string; readonly stmt?: readonly AnyElementStatement[] }): SetStatement {
+type SetUpdate = Extract<AnyStatement, { readonly set: unknown }>["set"];
+
+function canonicalSetStatement({ op, elem, set, stmt }: SetUpdate): SetStatement {
   if (op === "delete") throw notUnderstood("operation on a set", op);
   return {
     op,
@@ -159,7 +148,7 @@ function canonicalElement(elem: ElementUpdate["elem"]): MapStatement["elem"] {
   return { elem: { val: canonicalExpression(val), timeout } };
 }
 
-function canonicalDnat(dnat: AnyDnat): { readonly family?: Family; readonly addr: Expression } {
+function canonicalDnat(dnat: AnyDnat): Extract<Statement, { readonly dnat: unknown }>["dnat"] {
   const { family, addr, port, flags } = dnat;
   if (family !== undefined && family !== "ip" && family !== "ip6") throw notUnderstood("family", family);
   if (addr === undefined || port !== undefined || flags !== undefined) throw notUnderstood("dnat", dnat);

@@ -39,20 +39,20 @@ function firstStatement(text: string): { readonly statement: unknown; readonly l
 
 type Parts = Readonly<Record<string, string>>;
 
+/** The text of a statement, and what reads its named parts. */
+type Reading = readonly [pattern: RegExp, read: (parts: Parts) => unknown];
+
 /** The end of a statement: a blank, or the end of the rule. */
 const END = "(?= |$)";
 const PORT = "\\d+(?:-\\d+)?";
 const ADDRESS = "[\\da-f.:]+";
 
 /** Matches a pattern at the start of a text. A blank matches any number of blanks. */
-function statement(
-  pattern: string,
-  read: (parts: Parts) => unknown,
-): readonly [RegExp, (parts: Parts) => unknown] {
+function statement(pattern: string, read: Reading[1]): Reading {
   return [new RegExp(`^${pattern.replaceAll(" ", " +")}${END}`), read];
 }
 
-const STATEMENTS: readonly (readonly [RegExp, (parts: Parts) => unknown])[] = [
+const STATEMENTS: readonly Reading[] = [
   statement("counter packets \\d+ bytes \\d+", () => ({ counter: null })),
   statement('log(?: prefix "[^"]*")?(?: level [a-z]+)?', () => ({ log: null })),
   // A set of bits matches any of them; with `!=`, nft compares the whole.
