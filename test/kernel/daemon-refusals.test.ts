@@ -47,6 +47,7 @@ test("refusals fails if refusals are not recorded", async () => {
 
 test("the daemon counts refused packets, shows them on its status page, and sends one Event", async () => {
   const daemon = await started();
+  expect(await refusals()).toBe("nothing was refused within the last hour");
   expect(await refusals("--service=shop/none")).toBe("no matching refusal within the last hour");
   const page = async () => (await lab.get(10249, "/")).body;
   expect(await page()).toContain("<h2>Refusals</h2>");

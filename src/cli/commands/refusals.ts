@@ -54,7 +54,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const read = () => readSeenRefusals(nft, daemon);
   const first = await read();
   const present = explainSeen(first, loaded.input, filter);
-  const text = textOf(Object.keys(filter).length > 0);
+  const text = textOf(Object.values(filter).some((value) => value !== undefined));
   const latest = latestInput(loaded.input, request);
   const explained = async (seen: SeenRefusals) => explainSeen(seen, await latest(), filter);
   const interrupted = () => untilInterrupted().then(() => nft.stopReading());
