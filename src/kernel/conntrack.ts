@@ -1,19 +1,11 @@
-import { endianness } from "node:os";
 import type { Clock } from "../base/clock.ts";
 import { AppError } from "../base/errors.ts";
 import { FAMILIES } from "../base/family.ts";
 import { familyOf } from "../model/ip.ts";
 import type { Flow } from "../netlink/flow.ts";
 import type { NetlinkMessage } from "../netlink/message.ts";
-import {
-  expiryRequest,
-  type FlowPlace,
-  flowRequest,
-  flowsRequest,
-  generationRequest,
-} from "../netlink/requests.ts";
-import { NetlinkRequests } from "./netlink-requests.ts";
-import { answerReader } from "./netlink-tables.ts";
+import type { FlowPlace } from "../netlink/requests.ts";
+import { NetlinkRequests, REQUESTS } from "./netlink-requests.ts";
 
 export { type Flow, type FlowCounts, type FlowEnd, type FlowState, isTranslated } from "../netlink/flow.ts";
 export type { FlowChange } from "../netlink/message.ts";
@@ -70,13 +62,12 @@ const FLOWS_AT_ONCE = 100;
  */
 export function conntrackTable(clock: Clock, socat?: string): FlowTable {
   // Flows are expired while others are being listed, or read again.
-  const sockets = () => new NetlinkRequests(clock, socat, undefined, IDLE);
+  const sockets = () => new NetlinkRequests(clock, socat, IDLE);
   const [listing, expiring, reading] = [sockets(), sockets(), sockets()];
   return {
     async *list(protocol, places) {
       for (const place of places) {
-        const request = flowsRequest(protocol, place, endianness());
-        for await (const messages of listing.ask(request, answerReader())) {
+        for await (const messages of listing.ask(REQUESTS.flows(protocol, place))) {
           for (const message of messages) {
             if (message.kind === "error") throw refused(message.errno);
             if (message.kind === "malformed") throw new AppError("HOST", `cannot read: ${message.reason}`);
@@ -87,12 +78,12 @@ export function conntrackTable(clock: Clock, socat?: string): FlowTable {
     },
     async current(flows) {
       const found: Flow[] = [];
-      for await (const message of answers(reading, flows, flowRequest))
+      for await (const message of answers(reading, flows, "flow"))
         if (message.kind === "flow" && message.flow !== undefined) found.push(message.flow);
       return found;
     },
     async expireFlows(flows) {
-      for await (const _ of answers(expiring, flows, expiryRequest));
+      for await (const _ of answers(expiring, flows, "expiry"));
     },
   };
 }
@@ -101,15 +92,15 @@ export function conntrackTable(clock: Clock, socat?: string): FlowTable {
 async function* answers(
   socket: NetlinkRequests,
   flows: readonly Flow[],
-  requestOf: typeof flowRequest,
+  kind: "flow" | "expiry",
 ): AsyncGenerator<NetlinkMessage, void, undefined> {
   // Unlike the errors of requests, the answer about the generation can only be the last one.
-  const end = generationRequest(endianness());
-  const reader = { ...answerReader(), isLast: ({ kind }: { kind: string }) => kind === "generation" };
+  const end = REQUESTS.generation();
+  const isLast = ({ kind }: NetlinkMessage) => kind === "generation";
   for (let at = 0; at < flows.length; at += FLOWS_AT_ONCE) {
     const some = flows.slice(at, at + FLOWS_AT_ONCE);
-    const requests = some.map((flow) => requestOf(familyOf(flow.destination.address), flow, endianness()));
-    for await (const messages of socket.ask(Buffer.concat([...requests, end]), reader)) {
+    const requests = some.map((flow) => REQUESTS[kind](familyOf(flow.destination.address), flow));
+    for await (const messages of socket.ask(Buffer.concat([...requests, end]), isLast)) {
       for (const message of messages) {
         if (message.kind !== "error") yield message;
         else if (message.errno !== ENOENT) throw refused(message.errno);

@@ -1,11 +1,9 @@
-import { endianness } from "node:os";
 import type { Clock } from "../base/clock.ts";
-import { AppError } from "../base/errors.ts";
 import type { Flow, FlowState } from "../netlink/flow.ts";
-import { type FlowChange, MessageReader, type NetlinkMessage } from "../netlink/message.ts";
-import { generationRequest } from "../netlink/requests.ts";
+import type { FlowChange } from "../netlink/message.ts";
 import type { HostFiles } from "./host.ts";
 import { NetlinkEvents } from "./netlink-events.ts";
+import { REQUESTS } from "./netlink-requests.ts";
 
 /**
  * Size of the kernel's buffer of unread notifications, bytes. The kernel allows twice as much, and counts
@@ -47,32 +45,24 @@ export type StartFlowListener = (handlers: FlowHandlers) => FlowListener;
  */
 export function flowListener(clock: Clock, files: HostFiles, socat = "socat"): StartFlowListener {
   return ({ wants, onFlow, onEnd }) => {
-    const reader = new MessageReader(endianness(), { flows: wants });
     let portId: number | undefined;
-    const take = (message: NetlinkMessage) => {
-      if (message.kind === "malformed")
-        throw new AppError("HOST", `cannot read the kernel's notifications: ${message.reason}`);
-      // The answer to our own ping.
-      if (message.kind === "generation") portId = message.portId;
-      else if (message.kind === "flow" && message.flow !== undefined) onFlow(message.change, message.flow);
-    };
     const events = new NetlinkEvents({
       socat,
       clock,
       notifications: "flows",
       bufferBytes: BUFFER,
       pauseMs: PAUSE,
-      ping: generationRequest(endianness()),
-      onBytes: (chunk) => {
-        for (const message of reader.read(chunk)) take(message);
+      ping: REQUESTS.generation(),
+      wanted: { flows: wants },
+      onMessage: (message) => {
+        // The answer to our own ping.
+        if (message.kind === "generation") portId = message.portId;
+        else if (message.kind === "flow" && message.flow !== undefined) onFlow(message.change, message.flow);
       },
       onEnd,
     });
     return {
-      ready: events.ready.then(
-        () => true,
-        () => false,
-      ),
+      ready: events.ready,
       dropped: () => droppedMessages(files, portId),
       stop: () => events.stop(),
     };

@@ -1,5 +1,7 @@
+import { endianness } from "node:os";
 import type { Clock, Timer } from "../base/clock.ts";
 import { AppError } from "../base/errors.ts";
+import { MessageReader, type NetlinkMessage, type WantedContents } from "../netlink/message.ts";
 import { type Notifications, openSocket, socketFailure } from "./netlink-socket.ts";
 import type { ProgramEnd } from "./process.ts";
 import type { OpenProgram } from "./running-programs.ts";
@@ -36,13 +38,13 @@ export interface NetlinkEventsParts {
    * thousands of notifications a second: a reading of one costs as much as one of hundreds.
    */
   readonly pauseMs?: number;
-  /**
-   * Called with bytes of the kernel's messages in pieces of any size: notifications and answers to `ping`.
-   */
-  readonly onBytes: (chunk: Uint8Array) => void;
+  /** Which messages need their contents; all if absent. */
+  readonly wanted?: WantedContents;
+  /** Called with each notification, and with the answers to `ping`. */
+  readonly onMessage: (message: NetlinkMessage) => void;
   /**
    * Called once if listening ends without `stop`.
-   * @param reason {@link AppError}, or the error that `onBytes` threw
+   * @param reason {@link AppError}, or the error that `onMessage` threw
    */
   readonly onEnd: (reason: unknown) => void;
 }
@@ -54,12 +56,13 @@ export interface NetlinkEventsParts {
  */
 export class NetlinkEvents {
   /**
-   * Resolves when no later commit can be missed: the kernel has answered, which it only does once the socket
-   * is bound. Rejects with the error that `onEnd` gets, and if it is stopped before.
+   * Resolves to true when no later change can be missed: the kernel has answered, which it only does once the
+   * socket is bound. Resolves to false if listening ended before.
    */
-  readonly ready: Promise<void>;
+  readonly ready: Promise<boolean>;
   readonly #parts: NetlinkEventsParts;
-  #settle: { readonly resolve: () => void; readonly reject: (reason: unknown) => void } | undefined;
+  readonly #reader: MessageReader;
+  #settle = (_isReady: boolean): void => {};
   #program: OpenProgram;
   #timer: Timer | undefined;
   /** Whether any message arrived since the last ping. */
@@ -69,11 +72,10 @@ export class NetlinkEvents {
 
   constructor(parts: NetlinkEventsParts) {
     this.#parts = parts;
-    this.ready = new Promise((resolve, reject) => {
-      this.#settle = { resolve, reject };
+    this.#reader = new MessageReader(endianness(), parts.wanted);
+    this.ready = new Promise((resolve) => {
+      this.#settle = resolve;
     });
-    // Callers that do not wait for it learn of the error by onEnd.
-    this.ready.catch(() => {});
     this.#program = this.#open(true);
     void this.#run();
   }
@@ -90,7 +92,10 @@ export class NetlinkEvents {
 
   /** Stops listening. Nothing is called afterwards. */
   stop(): void {
-    this.#close(new AppError("HOST", "stopped listening to nftables"));
+    this.#isEnded = true;
+    this.#timer?.cancel();
+    this.#program.kill();
+    this.#settle(false);
   }
 
   #open(isForced: boolean): OpenProgram {
@@ -120,9 +125,13 @@ export class NetlinkEvents {
       if (this.#isEnded) break;
       this.#isAlive = true;
       this.#isReady = true;
-      this.#parts.onBytes(chunk);
-      this.#settle?.resolve();
-      const { pauseMs, clock } = this.#parts;
+      const { onMessage, pauseMs, clock } = this.#parts;
+      for (const message of this.#reader.read(chunk)) {
+        if (message.kind === "malformed")
+          throw new AppError("HOST", `cannot read the kernel's notifications: ${message.reason}`);
+        onMessage(message);
+      }
+      this.#settle(true);
       if (pauseMs !== undefined && chunk.length < MANY)
         await new Promise<void>((resume) => clock.after(pauseMs, resume));
     }
@@ -149,14 +158,7 @@ export class NetlinkEvents {
 
   #end(reason: unknown): void {
     if (this.#isEnded) return;
-    this.#close(reason);
+    this.stop();
     this.#parts.onEnd(reason);
-  }
-
-  #close(reason: unknown): void {
-    this.#isEnded = true;
-    this.#timer?.cancel();
-    this.#program.kill();
-    this.#settle?.reject(reason);
   }
 }

@@ -1,9 +1,8 @@
-import { endianness } from "node:os";
 import type { Clock } from "../base/clock.ts";
-import { AppError } from "../base/errors.ts";
-import { MessageReader, type NetlinkMessage } from "../netlink/message.ts";
-import { emptyRequest, GENERATION_SEQUENCE, generationRequest } from "../netlink/requests.ts";
+import type { NetlinkMessage } from "../netlink/message.ts";
+import { GENERATION_SEQUENCE } from "../netlink/requests.ts";
 import { NetlinkEvents } from "./netlink-events.ts";
+import { REQUESTS } from "./netlink-requests.ts";
 
 /** Callbacks of a {@link NetlinkListener}. */
 export interface NetlinkHandlers {
@@ -11,11 +10,8 @@ export interface NetlinkHandlers {
   readonly onMessage: (message: NetlinkMessage) => void;
   /** Whether messages of commits with this port id need their elements: see {@link MessageReader}. */
   readonly wantsElements: (portId: number) => boolean;
-  /**
-   * Called when network interfaces or their addresses changed, often several times for one change. If absent,
-   * they are not followed.
-   */
-  readonly onHostChange?: (() => void) | undefined;
+  /** Called when network interfaces or their addresses changed, often several times for one change. */
+  readonly onHostChange: () => void;
   /** Called once with the reason if listening ends; not after `stop`. */
   readonly onEnd: (error: unknown) => void;
 }
@@ -35,52 +31,45 @@ export type StartNetlinkListener = (handlers: NetlinkHandlers) => NetlinkListene
 /** Creates listeners that use socat. @param socat path or name of the program */
 export function netlinkListener(clock: Clock, socat = "socat"): StartNetlinkListener {
   return ({ onMessage, wantsElements, onHostChange, onEnd }) => {
-    const reader = new MessageReader(endianness(), { elements: wantsElements });
     let waiting: (() => void)[] = [];
     const release = () => {
       const released = waiting;
       waiting = [];
       for (const resolve of released) resolve();
     };
-    let sockets: readonly NetlinkEvents[] = [];
     const stop = () => {
-      for (const socket of sockets) socket.stop();
+      tables.stop();
+      host.stop();
       release();
     };
     const end = (error: unknown) => {
       stop();
       onEnd(error);
     };
-    const take = (message: NetlinkMessage) => {
-      if (message.kind === "malformed")
-        throw new AppError("HOST", `cannot read the kernel's notifications: ${message.reason}`);
-      // The answer to our own ping. Its port id may not be the process id of socat: see OwnCommits.
-      if (message.kind === "generation" && message.sequence === GENERATION_SEQUENCE) release();
-      else onMessage(message);
-    };
     const tables = new NetlinkEvents({
       socat,
       clock,
-      ping: generationRequest(endianness()),
-      onBytes: (chunk) => {
-        for (const message of reader.read(chunk)) take(message);
+      ping: REQUESTS.generation(),
+      wanted: { elements: wantsElements },
+      onMessage: (message) => {
+        // The answer to our own ping. Its port id may not be the process id of socat: see OwnCommits.
+        if (message.kind === "generation" && message.sequence === GENERATION_SEQUENCE) release();
+        else onMessage(message);
       },
       onEnd: end,
     });
-    const ofHost = new MessageReader(endianness());
-    const host = onHostChange && {
-      notifications: "host" as const,
-      ping: emptyRequest(endianness()),
-      onBytes: (chunk: Uint8Array) => {
-        if (ofHost.read(chunk).some(({ kind }) => kind === "host")) onHostChange();
+    const host = new NetlinkEvents({
+      socat,
+      clock,
+      notifications: "host",
+      ping: REQUESTS.nothing(),
+      onMessage: ({ kind }) => {
+        if (kind === "host") onHostChange();
       },
-    };
-    sockets = [tables, ...(host ? [new NetlinkEvents({ socat, clock, ...host, onEnd: end })] : [])];
+      onEnd: end,
+    });
     return {
-      ready: Promise.all(sockets.map(({ ready }) => ready)).then(
-        () => true,
-        () => false,
-      ),
+      ready: Promise.all([tables.ready, host.ready]).then((all) => !all.includes(false)),
       ping: () =>
         new Promise((resolve) => {
           waiting.push(resolve);

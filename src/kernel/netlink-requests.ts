@@ -1,5 +1,8 @@
+import { endianness } from "node:os";
 import type { Clock, Timer } from "../base/clock.ts";
 import { AppError } from "../base/errors.ts";
+import { MessageReader, type NetlinkMessage } from "../netlink/message.ts";
+import { RequestWriter } from "../netlink/requests.ts";
 import { openSocket, socketFailure } from "./netlink-socket.ts";
 import type { OpenProgram } from "./running-programs.ts";
 
@@ -9,13 +12,8 @@ import type { OpenProgram } from "./running-programs.ts";
  */
 const TIMEOUT = 5000;
 
-/** Reads the answer to a request. */
-export interface AnswerReader<Message> {
-  /** Returns the messages that these bytes complete. Bytes may be cut anywhere. */
-  readonly read: (chunk: Uint8Array) => readonly Message[];
-  /** Whether this message ends the answer: the end of a dump, an error, or the only message. */
-  readonly isLast: (message: Message) => boolean;
-}
+/** The requests to the kernel of this host. */
+export const REQUESTS = new RequestWriter(endianness());
 
 /**
  * Sends requests about the nftables and the conntrack table of this network namespace to the kernel. Opens
@@ -25,24 +23,19 @@ export interface AnswerReader<Message> {
 export class NetlinkRequests {
   readonly #clock: Clock;
   readonly #socat: string | undefined;
-  readonly #timeoutMs: number;
   readonly #idleMs: number | undefined;
   #idle: Timer | undefined;
-  /** Requests that wait or are being answered. */
-  #pending = 0;
   #program: OpenProgram | undefined;
   /** Resolves at the end of the latest request. */
   #last: Promise<void> = Promise.resolve();
 
   /**
    * @param socat path or name of the program
-   * @param timeoutMs maximum wait for the next part of an answer, milliseconds
    * @param idleMs time without requests after which the socket is closed, milliseconds; forever if absent
    */
-  constructor(clock: Clock, socat?: string, timeoutMs = TIMEOUT, idleMs?: number) {
+  constructor(clock: Clock, socat?: string, idleMs?: number) {
     this.#clock = clock;
     this.#socat = socat;
-    this.#timeoutMs = timeoutMs;
     this.#idleMs = idleMs;
   }
 
@@ -51,26 +44,26 @@ export class NetlinkRequests {
    * are read, so that at most about 500 KB wait. Later requests wait until this one is answered, or its
    * answer is no longer read.
    * @param request at most 64 KB; or several requests, of which the last has the last answer
-   * @throws AppError HOST if socat cannot be started, ends or hangs; as `read` does
+   * @param isLast whether a message ends the answer: by default the end of a dump, an error, or a generation
+   * @throws AppError HOST if socat cannot be started, ends or hangs
    */
-  async *ask<Message>(
+  async *ask(
     request: Uint8Array,
-    reader: AnswerReader<Message>,
-  ): AsyncGenerator<readonly Message[], void, undefined> {
+    isLast: (message: NetlinkMessage) => boolean = endsAnswer,
+  ): AsyncGenerator<readonly NetlinkMessage[], void, undefined> {
     this.#idle?.cancel();
-    this.#pending++;
     const before = this.#last;
     let release = () => {};
-    this.#last = new Promise((resolve) => {
+    const answered = new Promise<void>((resolve) => {
       release = resolve;
     });
+    this.#last = answered;
     try {
       await before;
-      yield* this.#exchange(request, reader);
+      yield* this.#exchange(request, isLast);
     } finally {
       release();
-      this.#pending--;
-      if (this.#pending === 0 && this.#idleMs !== undefined)
+      if (this.#last === answered && this.#idleMs !== undefined)
         this.#idle = this.#clock.after(this.#idleMs, () => this.close());
     }
   }
@@ -81,16 +74,17 @@ export class NetlinkRequests {
     this.#program = undefined;
   }
 
-  async *#exchange<Message>(
+  async *#exchange(
     request: Uint8Array,
-    { read, isLast }: AnswerReader<Message>,
-  ): AsyncGenerator<readonly Message[], void, undefined> {
+    isLast: (message: NetlinkMessage) => boolean,
+  ): AsyncGenerator<readonly NetlinkMessage[], void, undefined> {
     const program = this.#opened();
+    const reader = new MessageReader(endianness());
     let isComplete = false;
     try {
       program.write(request);
       while (!isComplete) {
-        const messages = read(await this.#nextPart(program));
+        const messages = reader.read(await this.#nextPart(program));
         isComplete = messages.some(isLast);
         if (messages.length > 0) yield messages;
       }
@@ -111,13 +105,11 @@ export class NetlinkRequests {
   async #nextPart(program: OpenProgram): Promise<Uint8Array> {
     const clock = this.#clock;
     let late: AppError | undefined;
-    let timer: Timer = clock.after(this.#timeoutMs, () => {
+    let timer: Timer = clock.after(TIMEOUT, () => {
       // If this process was busy, its timers fire before messages that have already arrived are read.
       timer = clock.after(0, () => {
-        late = new AppError(
-          "HOST",
-          `cannot read the kernel's tables: no answer within ${this.#timeoutMs / 1000} s`,
-        );
+        const seconds = TIMEOUT / 1000;
+        late = new AppError("HOST", `cannot read the kernel's tables: no answer within ${seconds} s`);
         program.kill();
       });
     });
@@ -134,4 +126,8 @@ export class NetlinkRequests {
     program.kill();
     if (this.#program === program) this.#program = undefined;
   }
+}
+
+function endsAnswer({ kind }: NetlinkMessage): boolean {
+  return kind === "done" || kind === "error" || kind === "generation" || kind === "malformed";
 }

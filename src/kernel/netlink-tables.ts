@@ -3,12 +3,10 @@ import type { Clock } from "../base/clock.ts";
 import { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import { decodedElement, decodedIntervals, encodedParts, hasEndElements } from "../netlink/element-bytes.ts";
-import { MessageReader, type NetlinkMessage } from "../netlink/message.ts";
 import type { RawElement } from "../netlink/raw-element.ts";
-import { dumpRequest, generationRequest, getRequest } from "../netlink/requests.ts";
 import { type SetSpec, TABLE_NAME } from "../nft/ast/ruleset.ts";
 import type { ListedElement } from "../nft/elements.ts";
-import { NetlinkRequests } from "./netlink-requests.ts";
+import { NetlinkRequests, REQUESTS } from "./netlink-requests.ts";
 import type { Nft } from "./nft.ts";
 import { listTable } from "./nft-listings.ts";
 import type { TableReader } from "./table-reader.ts";
@@ -32,7 +30,7 @@ export async function openTables(nft: Nft, clock: Clock, socat = "socat"): Promi
   const requests = new NetlinkRequests(clock, socat);
   const close = () => requests.close();
   try {
-    for await (const _ of requests.ask(generationRequest(endianness()), answerReader()));
+    for await (const _ of requests.ask(REQUESTS.generation()));
   } catch (error) {
     close();
     throw error;
@@ -45,26 +43,16 @@ export async function openTables(nft: Nft, clock: Clock, socat = "socat"): Promi
   return { tables, close };
 }
 
-/** Reads the answer to one request. */
-export function answerReader() {
-  const reader = new MessageReader(endianness());
-  return {
-    read: (chunk: Uint8Array) => reader.read(chunk),
-    isLast: ({ kind }: NetlinkMessage) =>
-      kind === "done" || kind === "error" || kind === "generation" || kind === "malformed",
-  };
-}
-
 async function requestedElement(
   requests: NetlinkRequests,
   family: Family,
   spec: SetSpec,
   key: string,
 ): Promise<ListedElement | undefined> {
-  const wanted = { key: encodedParts(spec.key, key, endianness()), isEnd: false };
-  const request = getRequest({ family, table: TABLE_NAME, set: spec.name }, [wanted], endianness());
+  const bytes = encodedParts(spec.key, key, endianness());
+  const request = REQUESTS.element({ family, table: TABLE_NAME, set: spec.name }, bytes);
   let found: ListedElement | undefined;
-  for await (const messages of requests.ask(request, answerReader())) {
+  for await (const messages of requests.ask(request)) {
     for (const message of messages) {
       const [raw] = message.kind === "elements" ? message.elements : [];
       if (raw !== undefined) found = listedElement(family, spec, raw);
@@ -80,9 +68,9 @@ async function* dumpedElements(
   spec: SetSpec,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<readonly ListedElement[], void, undefined> {
-  const request = dumpRequest({ family, table: TABLE_NAME, set: spec.name }, endianness());
+  const request = REQUESTS.dump({ family, table: TABLE_NAME, set: spec.name });
   const marks: RawElement[] = [];
-  for await (const messages of requests.ask(request, answerReader())) {
+  for await (const messages of requests.ask(request)) {
     signal?.throwIfAborted();
     for (const message of messages) {
       if (message.kind === "malformed") throw notUnderstood(family, spec, message.reason);

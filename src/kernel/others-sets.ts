@@ -1,10 +1,7 @@
-import { endianness } from "node:os";
 import type { Clock } from "../base/clock.ts";
 import { counted } from "../base/text.ts";
-import { setsRequest } from "../netlink/requests.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
-import { NetlinkRequests } from "./netlink-requests.ts";
-import { answerReader } from "./netlink-tables.ts";
+import { NetlinkRequests, REQUESTS } from "./netlink-requests.ts";
 import type { Nft } from "./nft.ts";
 import { tableNames } from "./nft-listings.ts";
 
@@ -51,10 +48,10 @@ export async function costlyTables(nft: Nft, clock: Clock): Promise<CostlyTable[
 /** Returns the number of sets and maps of a table; 0 if it does not exist. */
 async function countSets(requests: NetlinkRequests, table: string): Promise<number> {
   const [family = "", name = ""] = table.split(" ");
-  const request = setsRequest(family, name, endianness());
+  const request = REQUESTS.sets(family, name);
   if (request === undefined) return 0;
   let count = 0;
-  for await (const messages of requests.ask(request, answerReader()))
+  for await (const messages of requests.ask(request))
     count += messages.filter(({ kind }) => kind === "set").length;
   return count;
 }

@@ -31,108 +31,87 @@ export function hasEndElements({ interval, key }: SetSpec): boolean {
  * Decodes an element of the kernel to canonical text; undefined if none of our sets can have it. Not for sets
  * with end elements, for which there is {@link decodedIntervals}.
  */
-export function decodedElement(
-  spec: SetSpec,
-  raw: EncodedElement,
-  endianness: Endianness,
-): Element | undefined {
-  const key = spec.interval ? decodedRange(spec.key, raw, endianness) : decodedKey(spec.key, raw, endianness);
-  const value = decodedValue(spec, raw.value, endianness);
+export function decodedElement(spec: SetSpec, raw: EncodedElement, order: Endianness): Element | undefined {
+  const key = raw.isEnd ? undefined : decodedKey(spec, raw, order);
+  const value = decodedValue(spec, raw.value, order);
   return key === undefined || value === undefined ? undefined : { key, value };
 }
 
-function decodedKey(
-  types: readonly DataType[],
-  raw: EncodedElement,
-  endianness: Endianness,
-): string | undefined {
-  if (raw.isEnd || (raw.keyEnd !== undefined && raw.keyEnd !== raw.key)) return undefined;
-  return decodedParts(types, raw.key, endianness);
-}
-
-/** A key whose last part is a port range: `10.96.0.10 . tcp . 80-99`. */
-function decodedRange(
-  types: readonly DataType[],
-  raw: EncodedElement,
-  endianness: Endianness,
-): string | undefined {
-  const first = decodedParts(types, raw.key, endianness);
-  const last = decodedParts(types, raw.keyEnd ?? raw.key, endianness);
-  if (raw.isEnd || first === undefined || last === undefined) return undefined;
+/** In a set of intervals, the last part of a key is a port range: `10.96.0.10 . tcp . 80-99`. */
+function decodedKey(spec: SetSpec, { key, keyEnd = key }: EncodedElement, order: Endianness) {
+  const first = decodedParts(spec.key, key, order);
+  if (!spec.interval) return keyEnd === key ? first : undefined;
+  const last = decodedParts(spec.key, keyEnd, order);
+  if (first === undefined || last === undefined) return undefined;
   const ports = first.lastIndexOf(" ") + 1;
   const isRange =
     first.slice(0, ports) === last.slice(0, ports) && Number(first.slice(ports)) <= Number(last.slice(ports));
   return isRange ? `${first}-${last.slice(ports)}` : undefined;
 }
 
-function decodedValue({ value: types }: SetSpec, bytes: string, endianness: Endianness): string | undefined {
+function decodedValue({ value: types }: SetSpec, bytes: string, order: Endianness): string | undefined {
   if (types === undefined) return bytes === "" ? "" : undefined;
-  if (types !== "verdict") return decodedParts(types, bytes, endianness);
+  if (types !== "verdict") return decodedParts(types, bytes, order);
   return /^(?:(?:goto|jump) .+|drop|accept|return)$/.test(bytes) ? bytes : undefined;
 }
 
 /** Encodes a key or a value in the kernel's form. @param text canonical (see ruleset.ts) */
-export function encodedParts(types: readonly DataType[], text: string, endianness: Endianness): string {
-  if (types.length === 1) return encodedPart(types[0] as DataType, text, endianness);
+export function encodedParts(types: readonly DataType[], text: string, order: Endianness): string {
+  if (types.length === 1) return encodedPart(types[0] as DataType, text, order);
   let bytes = "";
   let from = 0;
   for (const type of types) {
     const dot = text.indexOf(SEPARATOR, from);
     const until = dot === -1 ? text.length : dot;
-    bytes += encodedPart(type, text.slice(from, until), endianness) + PADDING[-WIDTHS[type] & 3];
+    bytes += encodedPart(type, text.slice(from, until), order) + PADDING[-WIDTHS[type] & 3];
     from = until + SEPARATOR.length;
   }
   return bytes;
 }
 
-function encodedPart(type: DataType, text: string, endianness: Endianness): string {
+function encodedPart(type: DataType, text: string, order: Endianness): string {
   switch (type) {
     case "ipv4_addr":
       return encodedIPv4(text);
     case "ipv6_addr":
-      return (parseIPv6(text) ?? []).reduce((bytes, group) => bytes + encoded16(group), "");
+      return encodedIPv6(text);
     case "inet_proto":
       return String.fromCharCode(protocolNumber(text));
     case "inet_service":
       return encoded16(Number(text));
     case "classid":
     case "integer":
-      return encodedHost32(Number(text), endianness);
+      return encodedHost32(Number(text), order);
   }
 }
 
+/** Encodes a canonical address. */
+export function encodedAddress(family: Family, text: string): string {
+  return family === "ip" ? encodedIPv4(text) : encodedIPv6(text);
+}
+
+function encodedIPv6(text: string): string {
+  return (parseIPv6(text) ?? []).reduce((bytes, group) => bytes + encoded16(group), "");
+}
+
 function encodedIPv4(text: string): string {
-  const second = text.indexOf(".") + 1;
-  const third = text.indexOf(".", second) + 1;
-  const fourth = text.indexOf(".", third) + 1;
-  return String.fromCharCode(
-    Number(text.slice(0, second - 1)),
-    Number(text.slice(second, third - 1)),
-    Number(text.slice(third, fourth - 1)),
-    Number(text.slice(fourth)),
-  );
+  return String.fromCharCode(...text.split(".").map(Number));
 }
 
 function encoded16(number: number): string {
   return String.fromCharCode(number >>> 8, number & 255);
 }
 
-function encodedHost32(number: number, endianness: Endianness): string {
+function encodedHost32(number: number, order: Endianness): string {
   const [high, low] = [encoded16(number >>> 16), encoded16(number & 0xffff)];
-  return endianness === "LE"
-    ? `${low.charAt(1)}${low.charAt(0)}${high.charAt(1)}${high.charAt(0)}`
-    : high + low;
+  return order === "LE" ? `${low.charAt(1)}${low.charAt(0)}${high.charAt(1)}${high.charAt(0)}` : high + low;
 }
 
 /** Decodes a key or a value from the kernel's form; undefined if its size is another one. */
-export function decodedParts(
-  types: readonly DataType[],
-  bytes: string,
-  endianness: Endianness,
-): string | undefined {
+function decodedParts(types: readonly DataType[], bytes: string, order: Endianness): string | undefined {
   const [type] = types;
   if (type !== undefined && types.length === 1) {
-    return bytes.length === WIDTHS[type] ? decodedPart(type, bytes, 0, endianness) : undefined;
+    return bytes.length === WIDTHS[type] ? decodedPart(type, bytes, 0, order) : undefined;
   }
   let text = "";
   let at = 0;
@@ -140,34 +119,48 @@ export function decodedParts(
     const end = at + WIDTHS[type];
     const next = at + padded(WIDTHS[type]);
     if (next > bytes.length || bytes.slice(end, next) !== PADDING[next - end]) return undefined;
-    text += (at === 0 ? "" : SEPARATOR) + decodedPart(type, bytes, at, endianness);
+    text += (at === 0 ? "" : SEPARATOR) + decodedPart(type, bytes, at, order);
     at = next;
   }
   return at === bytes.length ? text : undefined;
 }
 
-function decodedPart(type: DataType, bytes: string, at: number, endianness: Endianness): string {
+function decodedPart(type: DataType, bytes: string, at: number, order: Endianness): string {
   switch (type) {
     case "ipv4_addr":
-      return `${bytes.charCodeAt(at)}.${bytes.charCodeAt(at + 1)}.${bytes.charCodeAt(at + 2)}.${bytes.charCodeAt(at + 3)}`;
+      return decodedIPv4(bytes, at);
     case "ipv6_addr":
-      return formatIPv6([0, 2, 4, 6, 8, 10, 12, 14].map((offset) => decoded16(bytes, at + offset)));
+      return decodedIPv6(bytes, at);
     case "inet_proto":
       return parseProtocol(bytes.charCodeAt(at));
     case "inet_service":
       return String(decoded16(bytes, at));
     case "classid":
     case "integer":
-      return String(decodedHost32(bytes, at, endianness));
+      return String(decodedHost32(bytes, at, order));
   }
+}
+
+/** Decodes an address; undefined if it has the size of another family. */
+export function decodedAddress(family: Family, bytes: string): string | undefined {
+  if (bytes.length !== addressWidth(family) / 8) return undefined;
+  return family === "ip" ? decodedIPv4(bytes, 0) : decodedIPv6(bytes, 0);
+}
+
+function decodedIPv4(bytes: string, at: number): string {
+  return `${bytes.charCodeAt(at)}.${bytes.charCodeAt(at + 1)}.${bytes.charCodeAt(at + 2)}.${bytes.charCodeAt(at + 3)}`;
+}
+
+function decodedIPv6(bytes: string, at: number): string {
+  return formatIPv6([0, 2, 4, 6, 8, 10, 12, 14].map((offset) => decoded16(bytes, at + offset)));
 }
 
 function decoded16(bytes: string, at: number): number {
   return bytes.charCodeAt(at) * 256 + bytes.charCodeAt(at + 1);
 }
 
-function decodedHost32(bytes: string, at: number, endianness: Endianness): number {
-  if (endianness === "BE") return decoded16(bytes, at) * 65536 + decoded16(bytes, at + 2);
+function decodedHost32(bytes: string, at: number, order: Endianness): number {
+  if (order === "BE") return decoded16(bytes, at) * 65536 + decoded16(bytes, at + 2);
   const low = bytes.charCodeAt(at) + bytes.charCodeAt(at + 1) * 256;
   return low + (bytes.charCodeAt(at + 2) + bytes.charCodeAt(at + 3) * 256) * 65536;
 }
@@ -181,14 +174,14 @@ export function decodedIntervals(
   { key: [type] }: SetSpec,
   raws: Iterable<EncodedElement>,
 ): string[] | undefined {
-  const family = familyOf(type);
+  const family: Family = type === "ipv6_addr" ? "ip6" : "ip";
   const width = addressWidth(family) / 8;
-  const marks = [...raws].sort((a, b) => compareMarks(a, b));
+  const marks = [...raws].sort(compareMarks);
   const intervals: AddressInterval[] = [];
   let first: bigint | undefined;
   for (const { key, isEnd, value, keyEnd } of marks) {
     if (key.length !== width || value !== "" || keyEnd !== undefined) return undefined;
-    const number = decodedAddress(key);
+    const number = decodedNumber(key);
     // An end without a start is the one before the first interval.
     if (isEnd ? first === undefined && number !== 0n : first !== undefined) return undefined;
     if (isEnd && first !== undefined) intervals.push({ first, last: number - 1n });
@@ -204,12 +197,8 @@ function compareMarks(a: EncodedElement, b: EncodedElement): number {
   return Number(b.isEnd) - Number(a.isEnd);
 }
 
-function familyOf(type: DataType | undefined): Family {
-  return type === "ipv6_addr" ? "ip6" : "ip";
-}
-
 /** The address of a set with end elements, which has no other parts. */
-function decodedAddress(key: string): bigint {
+function decodedNumber(key: string): bigint {
   let number = 0n;
   for (let at = 0; at < key.length; at += 2) number = (number << 16n) | BigInt(decoded16(key, at));
   return number;

@@ -1,6 +1,6 @@
 import type { Family } from "../base/family.ts";
-import { type AttributeView, type Endianness, MalformedMessage } from "./attributes.ts";
-import { decodedParts } from "./element-bytes.ts";
+import { type AttributeView, MalformedMessage } from "./attributes.ts";
+import { decodedAddress } from "./element-bytes.ts";
 
 /** An end of a flow. */
 export interface FlowEnd {
@@ -121,13 +121,7 @@ interface Tuple {
  * Reads an entry of the conntrack table between two offsets. @returns undefined for other protocols
  * @throws MalformedMessage
  */
-export function readFlow(
-  view: AttributeView,
-  from: number,
-  limit: number,
-  family: Family,
-  endianness: Endianness,
-): Flow | undefined {
+export function readFlow(view: AttributeView, from: number, limit: number, family: Family): Flow | undefined {
   let original: Tuple | undefined;
   let reply: Tuple | undefined;
   let status = 0;
@@ -136,8 +130,8 @@ export function readFlow(
   let [id, mark] = [0, 0];
   let [sent, received]: (FlowCounts | undefined)[] = [];
   view.each(from, limit, (type, at, end) => {
-    if (type === FLOW_ORIGINAL) original = readTuple(view, at, end, family, endianness);
-    else if (type === REPLY) reply = readTuple(view, at, end, family, endianness);
+    if (type === FLOW_ORIGINAL) original = readTuple(view, at, end, family);
+    else if (type === REPLY) reply = readTuple(view, at, end, family);
     else if (type === STATUS) status = view.number32(at, end);
     else if (type === STATE) state = readState(view, at, end);
     else if (type === FLOW_TIMEOUT) remaining = view.number32(at, end);
@@ -190,27 +184,20 @@ function stateOf(status: number): string {
   return (status & SEEN_REPLY) === 0 ? "unreplied" : "replied";
 }
 
-function readTuple(
-  view: AttributeView,
-  from: number,
-  limit: number,
-  family: Family,
-  endianness: Endianness,
-): Tuple {
+function readTuple(view: AttributeView, from: number, limit: number, family: Family): Tuple {
   const tuple: Tuple = {
     protocol: 0,
     zone: undefined,
     source: { address: "", port: 0 },
     destination: { address: "", port: 0 },
   };
-  const types = [family === "ip" ? "ipv4_addr" : "ipv6_addr"] as const;
   view.each(view.content(from), limit, (part, start, until) => {
     if (part === TUPLE_ZONE) tuple.zone = view.number16(start, until);
     // Other parts need not have parts of their own.
     if (part !== TUPLE_ADDRESSES && part !== TUPLE_PROTOCOL) return;
     view.each(view.content(start), until, (type, at, end) => {
       if (part === TUPLE_ADDRESSES) {
-        const text = decodedParts(types, view.latin1(at, end), endianness);
+        const text = decodedAddress(family, view.latin1(at, end));
         if (text === undefined) throw new MalformedMessage("address of another family");
         tuple[SOURCES.has(type) ? "source" : "destination"].address = text;
       } else if (type === PROTOCOL_NUMBER) tuple.protocol = view.number8(at, end);

@@ -80,42 +80,36 @@ const HOST_TYPES: ReadonlySet<number> = new Set([16, 17, 20, 21]);
 
 const FAMILY_NUMBERS: Readonly<Record<number, Family>> = { 2: "ip", 10: "ip6" };
 
-type MessageType = readonly [kind: ObjectKind | "elements" | "generation", op: Operation];
+// The lower halves of messages' types (enum nf_tables_msg_types).
+const GENERATION = 15;
+/** New, deleted, and destroyed since Linux 6.3. */
+const CHANGES: Readonly<Record<ObjectKind | "elements", readonly [number, number, number]>> = {
+  table: [0, 2, 26],
+  chain: [3, 5, 27],
+  rule: [6, 8, 28],
+  set: [9, 11, 29],
+  elements: [12, 14, 30],
+  object: [18, 20, 31],
+  flowtable: [22, 24, 32],
+};
 
-/** Messages by the lower half of their types (enum nf_tables_msg_types); `destroy` since Linux 6.3. */
-const TYPES: ReadonlyMap<number, MessageType> = new Map<number, MessageType>([
-  [0, ["table", "new"]],
-  [2, ["table", "delete"]],
-  [3, ["chain", "new"]],
-  [5, ["chain", "delete"]],
-  [6, ["rule", "new"]],
-  [8, ["rule", "delete"]],
-  [9, ["set", "new"]],
-  [11, ["set", "delete"]],
-  [12, ["elements", "new"]],
-  [14, ["elements", "delete"]],
-  [15, ["generation", "new"]],
-  [18, ["object", "new"]],
-  [20, ["object", "delete"]],
-  [22, ["flowtable", "new"]],
-  [24, ["flowtable", "delete"]],
-  [26, ["table", "delete"]],
-  [27, ["chain", "delete"]],
-  [28, ["rule", "delete"]],
-  [29, ["set", "delete"]],
-  [30, ["elements", "delete"]],
-  [31, ["object", "delete"]],
-  [32, ["flowtable", "delete"]],
-]);
+type Change = readonly [kind: keyof typeof CHANGES, op: Operation];
 
-/** The attributes that name the table and the object. */
-const NAMES: Readonly<Record<ObjectKind, readonly [table: number, name: number]>> = {
-  table: [1, 1],
-  chain: [1, 3],
-  rule: [1, 2],
-  set: [1, 2],
-  object: [1, 2],
-  flowtable: [1, 2],
+const CHANGES_BY_NUMBER: ReadonlyMap<number, Change> = new Map(
+  Object.entries(CHANGES).flatMap(([kind, numbers]) =>
+    numbers.map((number, index) => [number, [kind, index === 0 ? "new" : "delete"] as Change]),
+  ),
+);
+
+/** The attribute that names the table of an object, and the one that names the object. */
+const TABLE = 1;
+const NAMES: Readonly<Record<ObjectKind, number>> = {
+  table: TABLE,
+  chain: 3,
+  rule: 2,
+  set: 2,
+  object: 2,
+  flowtable: 2,
 };
 
 const ELEMENTS_TABLE = 1;
@@ -147,9 +141,8 @@ export interface WantedContents {
 export class MessageReader {
   readonly #endianness: Endianness;
   readonly #wanted: WantedContents;
-  /** The incomplete last message, at the start of a buffer that grows as needed. */
-  #pending = Buffer.alloc(0);
-  #length = 0;
+  /** The beginning of the last message, whose end has not arrived. */
+  #incomplete = Buffer.alloc(0);
   /** Whether an impossible length ended the reading. */
   #isBroken = false;
 
@@ -162,7 +155,7 @@ export class MessageReader {
   read(chunk: Uint8Array): NetlinkMessage[] {
     const messages: NetlinkMessage[] = [];
     if (this.#isBroken) return messages;
-    const bytes = this.#withPending(chunk);
+    const bytes = Buffer.concat([this.#incomplete, chunk]);
     const view = new AttributeView(bytes, this.#endianness);
     let at = 0;
     while (bytes.length - at >= 4) {
@@ -170,44 +163,18 @@ export class MessageReader {
       if (length < HEADER || length > LONGEST) {
         messages.push({ kind: "malformed", reason: `message of ${length} bytes` });
         this.#isBroken = true;
-        at = bytes.length;
         break;
       }
       if (at + padded(length) > bytes.length) break;
-      messages.push(readMessage(view, at, at + length, this.#endianness, this.#wanted));
+      messages.push(readMessage(view, at, at + length, this.#wanted));
       at += padded(length);
     }
-    if (at === 0 && this.#length > 0) this.#length = bytes.length;
-    else this.#keep(bytes.subarray(at));
+    this.#incomplete = bytes.subarray(at);
     return messages;
-  }
-
-  #withPending(chunk: Uint8Array): Buffer {
-    if (this.#length === 0) return Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
-    const length = this.#length + chunk.length;
-    if (length > this.#pending.length) {
-      const larger = Buffer.alloc(2 * length);
-      larger.set(this.#pending.subarray(0, this.#length));
-      this.#pending = larger;
-    }
-    this.#pending.set(chunk, this.#length);
-    return this.#pending.subarray(0, length);
-  }
-
-  #keep(rest: Buffer): void {
-    if (rest.length > this.#pending.length) this.#pending = Buffer.from(rest);
-    else if (rest.length > 0) this.#pending.set(rest);
-    this.#length = rest.length;
   }
 }
 
-function readMessage(
-  view: AttributeView,
-  at: number,
-  end: number,
-  endianness: Endianness,
-  wanted: WantedContents,
-): NetlinkMessage {
+function readMessage(view: AttributeView, at: number, end: number, wanted: WantedContents): NetlinkMessage {
   try {
     const type = view.host16(at + 4);
     if (type === ERROR || type === DONE) return readEnd(view, at, end, type);
@@ -221,22 +188,18 @@ function readMessage(
       const change = type === FLOW ? changeOf(view.host16(at + 6)) : "deleted";
       const isRead = change === "created" || (wanted.flows?.(change, readFlowState(view, from, end)) ?? true);
       if (!isRead) return OTHER;
-      return { kind: "flow", change, flow: family && readFlow(view, from, end, family, endianness) };
+      return { kind: "flow", change, flow: family && readFlow(view, from, end, family) };
     }
-    const [kind, op] = TYPES.get(type & 0xff) ?? [];
-    if (kind === undefined || op === undefined) return OTHER;
     const portId = view.host32(at + 12);
-    if (kind === "generation")
-      return { kind, portId, sequence: view.host32(at + 8), ...readGeneration(view, from, end) };
-    if (kind === "elements")
-      return {
-        kind,
-        op,
-        portId,
-        family,
-        ...readElements(view, from, end, wanted.elements?.(portId) ?? true),
-      };
-    return { kind, op, portId, family, ...readNames(view, from, end, NAMES[kind]) };
+    if ((type & 0xff) === GENERATION) {
+      const sequence = view.host32(at + 8);
+      return { kind: "generation", portId, sequence, ...readGeneration(view, from, end) };
+    }
+    const [kind, op] = CHANGES_BY_NUMBER.get(type & 0xff) ?? [];
+    if (kind === undefined || op === undefined) return OTHER;
+    if (kind !== "elements") return { kind, op, portId, family, ...readNames(view, from, end, NAMES[kind]) };
+    const areWanted = wanted.elements?.(portId) ?? true;
+    return { kind, op, portId, family, ...readElements(view, from, end, areWanted) };
   } catch (error) {
     if (!(error instanceof MalformedMessage)) throw error;
     return { kind: "malformed", reason: error.message };
@@ -261,12 +224,12 @@ function readNames(
   view: AttributeView,
   from: number,
   limit: number,
-  [tableType, nameType]: readonly [number, number],
+  nameType: number,
 ): { readonly table: string; readonly name: string } {
   let table: string | undefined;
   let name: string | undefined;
   view.each(from, limit, (type, at, end) => {
-    if (type === tableType) table = view.text(at, end);
+    if (type === TABLE) table = view.text(at, end);
     if (type === nameType) name = view.text(at, end);
   });
   if (table === undefined || name === undefined) throw new MalformedMessage("object without a name");

@@ -74,31 +74,16 @@ function readElement(view: AttributeView, from: number, limit: number): RawEleme
   let packets: number | undefined;
   for (let at = from; at < limit; ) {
     const end = view.end(at, limit);
-    switch (view.type(at)) {
-      case ELEM_KEY:
-        key = readData(view, view.content(at), end);
-        break;
-      case ELEM_DATA:
-        value = readData(view, view.content(at), end);
-        break;
-      case ELEM_FLAGS:
-        flags = view.number32(at, end);
-        break;
-      case ELEM_TIMEOUT:
-        timeoutMs = view.number64(at, end);
-        break;
-      case ELEM_EXPIRATION:
-        expiresMs = view.number64(at, end);
-        break;
-      case ELEM_KEY_END:
-        keyEnd = readData(view, view.content(at), end);
-        break;
-      case ELEM_EXPR:
-        packets ??= readExpression(view, view.content(at), end);
-        break;
-      case ELEM_EXPRESSIONS:
-        packets ??= firstCounter(view, view.content(at), end);
-    }
+    const type = view.type(at);
+    const content = view.content(at);
+    if (type === ELEM_KEY) key = readData(view, content, end);
+    else if (type === ELEM_DATA) value = readData(view, content, end);
+    else if (type === ELEM_FLAGS) flags = view.number32(at, end);
+    else if (type === ELEM_TIMEOUT) timeoutMs = view.number64(at, end);
+    else if (type === ELEM_EXPIRATION) expiresMs = view.number64(at, end);
+    else if (type === ELEM_KEY_END) keyEnd = readData(view, content, end);
+    else if (type === ELEM_EXPR) packets ??= readExpression(view, content, end);
+    else if (type === ELEM_EXPRESSIONS) packets ??= firstCounter(view, content, end);
     at += padded(end - at);
   }
   const isCatchAll = (flags & CATCH_ALL) !== 0;

@@ -1,7 +1,12 @@
 import { addressText, addressWidth, parseInterval } from "../../src/base/address-interval.ts";
 import type { Family } from "../../src/base/family.ts";
 import type { Endianness } from "../../src/netlink/attributes.ts";
-import { type EncodedElement, encodedParts, hasEndElements } from "../../src/netlink/element-bytes.ts";
+import {
+  type EncodedElement,
+  encodedAddress,
+  encodedParts,
+  hasEndElements,
+} from "../../src/netlink/element-bytes.ts";
 import type { ElementSet, SetSpec } from "../../src/nft/ast/ruleset.ts";
 
 /** Returns the kernel's elements for those of one of our sets or maps, in no order. */
@@ -49,16 +54,16 @@ function* encodedIntervals({ key: [type] }: SetSpec, keys: Iterable<string>): Ge
     const { first, last } = parseInterval(family, text);
     isEmpty = false;
     if (first === 0n) hasFirst = true;
-    yield { key: encodedAddress(family, first), isEnd: false, value: "" };
+    yield { key: encodedNumber(family, first), isEnd: false, value: "" };
     // A range that ends at the last possible address has no end element.
     if (last + 1n < 1n << BigInt(addressWidth(family))) {
-      yield { key: encodedAddress(family, last + 1n), isEnd: true, value: "" };
+      yield { key: encodedNumber(family, last + 1n), isEnd: true, value: "" };
     }
   }
   // nft also adds an end element before the first interval.
-  if (!isEmpty && !hasFirst) yield { key: encodedAddress(family, 0n), isEnd: true, value: "" };
+  if (!isEmpty && !hasFirst) yield { key: encodedNumber(family, 0n), isEnd: true, value: "" };
 }
 
-function encodedAddress(family: Family, number: bigint): string {
-  return encodedParts([family === "ip" ? "ipv4_addr" : "ipv6_addr"], addressText(family, number), "BE");
+function encodedNumber(family: Family, number: bigint): string {
+  return encodedAddress(family, addressText(family, number));
 }

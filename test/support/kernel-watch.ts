@@ -32,6 +32,7 @@ export class KernelWatch {
         for (const listener of this.#listeners) listener(message);
       },
       wantsElements: () => true,
+      onHostChange: () => {},
       onEnd: (error) => onEnd(`the kernel's notifications ended: ${messageOf(error)}`),
     });
   }

@@ -1,8 +1,7 @@
 import { endianness } from "node:os";
 import { execa } from "execa";
 import { expect } from "vitest";
-import type { NetlinkRequests } from "../../src/kernel/netlink-requests.ts";
-import { answerReader } from "../../src/kernel/netlink-tables.ts";
+import { type NetlinkRequests, REQUESTS } from "../../src/kernel/netlink-requests.ts";
 import {
   decodedElement,
   decodedIntervals,
@@ -11,7 +10,6 @@ import {
 } from "../../src/netlink/element-bytes.ts";
 import { MessageReader, type NetlinkMessage } from "../../src/netlink/message.ts";
 import type { RawElement } from "../../src/netlink/raw-element.ts";
-import { dumpRequest, generationRequest } from "../../src/netlink/requests.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { encodedSet } from "./encoded-elements.ts";
 
@@ -86,7 +84,7 @@ export class NetlinkSocket {
 /** Returns the number of the last commit to nftables. */
 export async function generationOf(requests: NetlinkRequests): Promise<number> {
   let generation = 0;
-  for await (const messages of requests.ask(generationRequest(endianness()), answerReader()))
+  for await (const messages of requests.ask(REQUESTS.generation()))
     for (const message of messages) if (message.kind === "generation") generation = message.generation;
   return generation;
 }
@@ -112,7 +110,7 @@ export async function expectElements(socket: NetlinkSocket, ruleset: Ruleset): P
   for (const { family, name: table, sets } of Object.values(ruleset)) {
     for (const set of sets.values()) {
       if (set.spec.dynamic) continue;
-      const answer = await socket.ask(dumpRequest({ family, table, set: set.spec.name }, host));
+      const answer = await socket.ask(REQUESTS.dump({ family, table, set: set.spec.name }));
       const raws = elementsOf(answer);
       expect(answer.at(-1), set.spec.name).toEqual({ kind: "done" });
       expect(identities(raws), set.spec.name).toEqual(identities(encodedSet(set, host)));

@@ -237,7 +237,7 @@ describe("Daemon", () => {
     daemon.setOptions({ ...options, nodePortAddresses: NODE_ADDRESSES });
     await pass(1000);
     view.addresses = { ip: ["192.0.2.2", "192.0.2.3"], ip6: [] };
-    kernel.last.handlers.onHostChange?.();
+    kernel.last.handlers.onHostChange();
     await pass(1000);
     const nodePorts = daemon.reconciler.state.families.ip?.table.sets.get("nodeport-ips")?.elements;
     expect([...(nodePorts?.keys() ?? [])]).toEqual(["192.0.2.2", "192.0.2.3"]);
@@ -246,7 +246,7 @@ describe("Daemon", () => {
   test("warns once while the host cannot be read, and again after it could be read", async () => {
     const { view, pass, logger, kernel } = await start();
     const hostChanged = async () => {
-      kernel.last.handlers.onHostChange?.();
+      kernel.last.handlers.onHostChange();
       await pass(1000);
     };
     const warned = () =>
