@@ -21,14 +21,10 @@ export function* shallowTokens<Token>(
 ): Generator<Token> {
   for (const lexeme of lexemes) {
     yield* parser.next(lexeme);
-    if (isTooDeep(parser, levels)) throw new TooDeepError();
+    // The document itself and the current scalar are also on the stack.
+    if (parser.stack.length > levels + 2) throw new TooDeepError();
   }
   yield* parser.end();
-}
-
-/** The document itself and the current scalar are also on the stack. */
-function isTooDeep({ stack }: TokenParser<unknown>, levels: number): boolean {
-  return stack.length > levels + 2;
 }
 
 /**
@@ -42,11 +38,12 @@ export function nestsDeeperThan(
   lexemes: Iterable<string>,
   levels: number,
 ): boolean {
-  for (const lexeme of lexemes) {
-    for (const _ of parser.next(lexeme)) {
-      // Only the number of open collections matters; the parser cannot work without making the tokens.
-    }
-    if (isTooDeep(parser, levels)) return true;
+  try {
+    // Only the number of open collections matters; the parser cannot work without making the tokens.
+    for (const _ of shallowTokens(parser, lexemes, levels));
+    return false;
+  } catch (error) {
+    if (error instanceof TooDeepError) return true;
+    throw error;
   }
-  return false;
 }

@@ -173,19 +173,11 @@ function isServingTerminating({ source }: Endpoint): boolean {
  * of EndpointSlices writes them for a traffic distribution: PreferSameZone and PreferSameNode.
  */
 function topologyMode(endpoints: readonly Endpoint[], place: Place): TopologyMode {
-  let nodeHinted = true;
-  let zoneHinted = true;
-  let forNode = false;
-  let forZone = false;
-  for (const { source } of endpoints) {
-    if (!source.ready) continue;
-    if (source.nodeHints.length === 0) nodeHinted = false;
-    else if (source.nodeHints.includes(place.name)) forNode = true;
-    if (source.zoneHints.length === 0) zoneHinted = false;
-    else if (source.zoneHints.includes(place.zone)) forZone = true;
-  }
-  if (nodeHinted && forNode) return "same-node";
-  return zoneHinted && forZone ? "same-zone" : "none";
+  const areFor = (own: string, hintsOf: (source: Endpoint["source"]) => readonly string[]) =>
+    endpoints.every(({ source }) => !source.ready || hintsOf(source).length > 0) &&
+    endpoints.some(({ source }) => source.ready && hintsOf(source).includes(own));
+  if (areFor(place.name, ({ nodeHints }) => nodeHints)) return "same-node";
+  return areFor(place.zone, ({ zoneHints }) => zoneHints) ? "same-zone" : "none";
 }
 
 function hintsAllow({ source }: Endpoint, mode: TopologyMode, place: Place): boolean {

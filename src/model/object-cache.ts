@@ -27,6 +27,10 @@ function listOf(slices: Slices): readonly EndpointSlice[] {
   return slices instanceof Map ? [...slices.values()] : slices;
 }
 
+function countOf(slices: Slices): number {
+  return slices instanceof Map ? slices.size : slices.length;
+}
+
 function namedIn(slices: Slices, wanted: string): EndpointSlice | undefined {
   return slices instanceof Map ? slices.get(wanted) : slices.find(({ name }) => name === wanted);
 }
@@ -77,7 +81,7 @@ export class ObjectCache {
 
   get sliceCount(): number {
     let count = 0;
-    for (const slices of this.#slices.values()) count += slices instanceof Map ? slices.size : slices.length;
+    for (const slices of this.#slices.values()) count += countOf(slices);
     return count;
   }
 
@@ -134,10 +138,10 @@ export class ObjectCache {
   putSlice(slice: EndpointSlice, previous?: EndpointSlice): void {
     if (previous !== undefined && previous.service !== slice.service) this.deleteSlice(previous);
     const earlier = this.#slices.get(slice.service) ?? [];
-    const before = this.#observers.length === 0 ? undefined : namedIn(earlier, slice.name);
+    const before = namedIn(earlier, slice.name);
     if (earlier instanceof Map) earlier.set(slice.name, slice);
     else {
-      const slices = exactList([...earlier.filter(({ name }) => name !== slice.name), slice]);
+      const slices = exactList([...earlier.filter((one) => one !== before), slice]);
       this.#slices.set(
         slice.service,
         slices.length > FEW ? new Map(slices.map((one) => [one.name, one])) : slices,
@@ -149,16 +153,12 @@ export class ObjectCache {
 
   deleteSlice({ service, name }: Pick<EndpointSlice, "service" | "name">): void {
     const earlier = this.#slices.get(service) ?? [];
-    const before = this.#observers.length === 0 ? undefined : namedIn(earlier, name);
-    if (earlier instanceof Map) {
-      if (!earlier.delete(name)) return;
-      if (earlier.size === 0) this.#slices.delete(service);
-    } else {
-      const others = earlier.filter((other) => other.name !== name);
-      if (others.length === earlier.length) return;
-      if (others.length === 0) this.#slices.delete(service);
-      else this.#slices.set(service, others);
-    }
+    const before = namedIn(earlier, name);
+    if (before === undefined) return;
+    if (earlier instanceof Map) earlier.delete(name);
+    const others = earlier instanceof Map ? earlier : earlier.filter((one) => one !== before);
+    if (countOf(others) === 0) this.#slices.delete(service);
+    else this.#slices.set(service, others);
     this.#dirty.add(service);
     for (const observer of this.#observers) observer.slice(before, undefined);
   }

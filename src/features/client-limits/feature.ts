@@ -9,7 +9,6 @@ import {
   NEW_CONNECTIONS_ANNOTATION,
   parseMaxConnections,
   parseNewConnections,
-  partOfLimits,
 } from "./limits.ts";
 import { CLIENT_CONNECTIONS, CLIENT_LIMITS, CLIENT_RATES, DEFAULT_MOST_CLIENTS, rules } from "./rules.ts";
 
@@ -22,7 +21,7 @@ export const clientLimits: Feature = {
       absent: "no limit",
       cost: "one or two more lookups for a new connection; 64 different limits in a family",
       event: "InvalidClientLimits",
-      parse: (text) => partOfLimits(parseMaxConnections(text)),
+      parse: parseMaxConnections,
     },
     {
       name: NEW_CONNECTIONS_ANNOTATION,
@@ -30,7 +29,7 @@ export const clientLimits: Feature = {
       absent: "no limit",
       cost: "one or two more lookups for a new connection; 64 different limits in a family",
       event: "InvalidClientLimits",
-      parse: (text) => partOfLimits(parseNewConnections(text)),
+      parse: parseNewConnections,
     },
   ],
   former: { path: "nftProxy.maxLimitedClients", flag: "max-limited-clients", value: 0 },

@@ -42,11 +42,6 @@ export function clientLimitsOf({ features }: Pick<Service, "features">): ClientL
   return features?.[FEATURE] as ClientLimits | undefined;
 }
 
-/** The result of one of the parsers, as a part of the limits. */
-export function partOfLimits(parsed: ClientLimits | { readonly reason: string }): Parsed {
-  return "reason" in parsed ? parsed : { value: parsed };
-}
-
 /**
  * Maximum of a limit of connections. For a new connection, the kernel examines all connections of the client
  * to the service port: 0.1 ms for 1,000, and 2.4 ms for 10,000 (6.18).
@@ -66,27 +61,18 @@ export const GREATEST_RATE: ConnectionRate = { amount: MOST_RATE, per: "second",
 /** Maximum time until a burst is refilled, for which the kernel remembers a client. Seconds. */
 const LONGEST_REFILL = 3600;
 
-/**
- * Parses a limit of connections.
- * @returns the limit, or the reason why it is invalid: the predicate of a sentence
- */
-export function parseMaxConnections(
-  text: string,
-): { readonly connections: number } | { readonly reason: string } {
+/** Parses a limit of connections. */
+export function parseMaxConnections(text: string): Parsed {
   const connections = wholeNumber(text.trim());
-  if (connections !== undefined && connections >= 1 && connections <= MOST_CONCURRENT) return { connections };
+  if (connections !== undefined && connections >= 1 && connections <= MOST_CONCURRENT)
+    return { value: { connections } satisfies ClientLimits };
   return { reason: `must be a number from 1 to ${MOST_CONCURRENT}, not ${quoted(text)}` };
 }
 
 const RATE = /^(\d{1,6})\/(second|minute|hour)(?: +burst +(\d{1,6}))?$/;
 
-/**
- * Parses a rate of new connections. The default burst is the amount.
- * @returns the rate, or the reason why it is invalid: the predicate of a sentence
- */
-export function parseNewConnections(
-  text: string,
-): { readonly rate: ConnectionRate } | { readonly reason: string } {
+/** Parses a rate of new connections. The default burst is the amount. */
+export function parseNewConnections(text: string): Parsed {
   const [match, given = "", per = "second", givenBurst = given] = RATE.exec(text.trim()) ?? [];
   if (match === undefined) {
     const rule = 'must be a rate such as "20/second" or "20/minute burst 40", of second, minute or hour';
@@ -98,7 +84,7 @@ export function parseNewConnections(
     return { reason: `must have numbers from 1 to ${MOST_RATE}, not ${quoted(text)}` };
   if (refillSeconds(rate) > LONGEST_REFILL)
     return { reason: `must have a burst that is refilled within an hour, not ${quoted(text)}` };
-  return { rate };
+  return { value: { rate } satisfies ClientLimits };
 }
 
 /** Time until a client without new connections may open a whole burst again. Seconds, rounded up. */

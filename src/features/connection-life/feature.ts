@@ -5,7 +5,6 @@ import {
   ON_REMOVED_ANNOTATION,
   parseDrainTimeout,
   parseOnRemoved,
-  partOfLife,
 } from "./life.ts";
 import { createDaemonPart } from "./reset-packets.ts";
 import { FEATURE, isResetByDefault, rules } from "./rules.ts";
@@ -23,7 +22,7 @@ export const connectionLife: Feature = {
       absent: "as `--reset-vanished`",
       cost: "one element for each endpoint that left, for 15 minutes",
       event: "InvalidConnectionLife",
-      parse: (text) => partOfLife(parseOnRemoved(text)),
+      parse: parseOnRemoved,
     },
     {
       name: DRAIN_TIMEOUT_ANNOTATION,
@@ -31,7 +30,7 @@ export const connectionLife: Feature = {
       absent: "connections end with their endpoint",
       cost: "one element for each endpoint that terminates; 8,192 of a namespace",
       event: "InvalidConnectionLife",
-      parse: (text) => partOfLife(parseDrainTimeout(text)),
+      parse: parseDrainTimeout,
     },
   ],
   options: {

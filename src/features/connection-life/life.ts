@@ -28,33 +28,22 @@ export function connectionLifeOf({ features }: Pick<Service, "features">): Conne
   return (features?.[FEATURE] as ConnectionLife | undefined) ?? NONE;
 }
 
-/** The result of one of the parsers, as a part of the value. */
-export function partOfLife(parsed: ConnectionLife | { readonly reason: string }): Parsed {
-  return "reason" in parsed ? parsed : { value: parsed };
-}
-
 const SHORTEST_DRAIN = 1000;
 const LONGEST_DRAIN = 3_600_000;
 
-/**
- * Parses `keep` or `reset`.
- * @returns the value, or the reason why it is invalid: the predicate of a sentence
- */
-export function parseOnRemoved(text: string): ConnectionLife | { readonly reason: string } {
+/** Parses `keep` or `reset`. */
+export function parseOnRemoved(text: string): Parsed {
   const onEndpointRemoved = ON_REMOVED.find((word) => word === text.trim());
   return onEndpointRemoved === undefined
     ? { reason: `must be ${ON_REMOVED.join(" or ")}, not ${quoted(text)}` }
-    : { onEndpointRemoved };
+    : { value: { onEndpointRemoved } satisfies ConnectionLife };
 }
 
-/**
- * Parses a drain timeout, 1s to 1h in Go's format.
- * @returns milliseconds, or the reason why it is invalid: the predicate of a sentence
- */
-export function parseDrainTimeout(text: string): ConnectionLife | { readonly reason: string } {
+/** Parses a drain timeout, 1s to 1h in Go's format. */
+export function parseDrainTimeout(text: string): Parsed {
   const drainTimeoutMs = parseDuration(text.trim());
   if (drainTimeoutMs !== undefined && drainTimeoutMs >= SHORTEST_DRAIN && drainTimeoutMs <= LONGEST_DRAIN)
-    return { drainTimeoutMs };
+    return { value: { drainTimeoutMs } satisfies ConnectionLife };
   const [least, most] = [SHORTEST_DRAIN, LONGEST_DRAIN].map((each) => durationText(each / 1000));
   return { reason: `must be a duration from ${least} to ${most} such as "60s", not ${quoted(text)}` };
 }

@@ -4,6 +4,7 @@ import type { AnnotatedObject, Feature, Parsed } from "../seam/feature.ts";
 import { rules } from "./rules.ts";
 import {
   CONNECTION_TIMEOUTS_ANNOTATION,
+  type ConnectionTimeouts,
   connectionTimeoutsOf,
   connectionTimeoutsText,
   FEATURE,
@@ -58,7 +59,7 @@ export const connectionTimeouts: Feature = {
 function parse(text: string, { ports, warn }: AnnotatedObject): Parsed {
   const parsed = parseConnectionTimeouts(text);
   if ("reason" in parsed) return parsed;
-  const { timeouts } = parsed;
+  const timeouts: ConnectionTimeouts = parsed.values;
   const names = TIMEOUT_NAMES.filter((name) => timeouts[name] !== undefined);
   const isUsed = (name: TimeoutName) =>
     ports.some(({ protocol }) => protocol === TIMED_STATES[name].protocol);

@@ -72,16 +72,9 @@ function rangeTo(most: number): ValueRange {
   return { read, least: 1, most, limits: `1s to ${most / 3600}h` };
 }
 
-/**
- * Parses a list such as `tcp-established=2h,udp-stream=5m`.
- * @returns the timeouts in the order of {@link TIMEOUT_NAMES}, or the reason why they are invalid: the
- * predicate of a sentence
- */
-export function parseConnectionTimeouts(
-  text: string,
-): { readonly timeouts: ConnectionTimeouts } | { readonly reason: string } {
-  const parsed = parseNamedValues(text, RULE, RANGES);
-  return "reason" in parsed ? parsed : { timeouts: parsed.values };
+/** Parses a list such as `tcp-established=2h,udp-stream=5m`. */
+export function parseConnectionTimeouts(text: string) {
+  return parseNamedValues(text, RULE, RANGES);
 }
 
 /** The kernel's defaults. Seconds. */

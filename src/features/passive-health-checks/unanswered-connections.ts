@@ -54,16 +54,11 @@ export function unansweredReleaser(
  */
 export async function releaseUnanswered(table: FlowTable, endpoints: readonly Silent[]): Promise<number> {
   const targets = new Set(endpoints.map(({ target }) => target));
-  const waiting = await unansweredBy(table, targets);
-  if (waiting.length > 0) await table.expireFlows(waiting);
-  return waiting.length;
-}
-
-async function unansweredBy(table: FlowTable, targets: ReadonlySet<string>): Promise<Flow[]> {
-  const found: Flow[] = [];
+  const waiting: Flow[] = [];
   for await (const flow of table.list("tcp", EVERYWHERE)) {
     const { address, port } = flow.replySource;
-    if (flow.state === "syn_sent" && targets.has(joinParts(address, port))) found.push(flow);
+    if (flow.state === "syn_sent" && targets.has(joinParts(address, port))) waiting.push(flow);
   }
-  return found;
+  if (waiting.length > 0) await table.expireFlows(waiting);
+  return waiting.length;
 }

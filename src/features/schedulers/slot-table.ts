@@ -43,13 +43,12 @@ export interface Weights {
  * @param owners at least one
  */
 export function slotCount(owners: readonly SlotOwner[]): number {
-  let lightest = Number.POSITIVE_INFINITY;
-  let sum = 0;
-  for (const { weight } of owners) {
-    lightest = Math.min(lightest, weight);
-    sum += weight;
-  }
-  return slotCountOf({ count: owners.length, sum, lightest });
+  const lightest = owners.reduce((least, { weight }) => Math.min(least, weight), Number.POSITIVE_INFINITY);
+  return slotCountOf({ count: owners.length, sum: weightOf(owners), lightest });
+}
+
+function weightOf(owners: readonly SlotOwner[]): number {
+  return owners.reduce((sum, { weight }) => sum + weight, 0);
 }
 
 /** As {@link slotCount}, from totals; more endpoints never get fewer slots. */
@@ -152,7 +151,7 @@ function mayTake({ taken, least, most }: Candidate, free: number, reserved: numb
 }
 
 function candidatesOf(owners: readonly SlotOwner[], count: number): Candidate[] {
-  const sum = owners.reduce((total, { weight }) => total + weight, 0);
+  const sum = weightOf(owners);
   const shareOf = (weight: number) => (count * weight) / sum;
   const leastOf = (share: number, round: (slots: number) => number) =>
     Math.max(1, round(share - bandOf(share, count)));

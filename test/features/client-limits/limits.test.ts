@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import {
+  type ClientLimits,
   clientLimitsText,
   parseMaxConnections,
   parseNewConnections,
@@ -14,7 +15,7 @@ describe("a limit of connections at a time", () => {
     ["1000", 1000],
     ["007", 7],
   ])("may be %j", (text, connections) => {
-    expect(parseMaxConnections(text)).toEqual({ connections });
+    expect(parseMaxConnections(text)).toEqual({ value: { connections } });
   });
 
   test.each(["", "0", "1001", "-1", "1.5", "1e2", "ten", "9".repeat(400), "1\n2"])(
@@ -34,7 +35,7 @@ describe("a limit of new connections", () => {
     [" 100/hour  burst  100 ", { amount: 100, per: "hour", burst: 100 }],
     ["1000/second burst 1000", { amount: 1000, per: "second", burst: 1000 }],
   ])("may be %j", (text, rate) => {
-    expect(parseNewConnections(text)).toEqual({ rate });
+    expect(parseNewConnections(text)).toEqual({ value: { rate } });
   });
 
   test.each([
@@ -59,7 +60,7 @@ describe("a limit of new connections", () => {
       (text) => {
         const parsed = parseNewConnections(text);
         if ("reason" in parsed) throw new Error(parsed.reason);
-        return parsed.rate;
+        return (parsed.value as Required<ClientLimits>).rate;
       },
     );
     const numbers = rates.map(rateNumber);

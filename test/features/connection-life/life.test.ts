@@ -7,7 +7,7 @@ test.each([
   ["1h", 3_600_000],
   ["1m30s", 90_000],
 ])("a drain timeout may be %j", (text, drainTimeoutMs) => {
-  expect(parseDrainTimeout(text)).toEqual({ drainTimeoutMs });
+  expect(parseDrainTimeout(text)).toEqual({ value: { drainTimeoutMs } });
 });
 
 test.each(["", "0", "999ms", "1h1ns", "60", "-60s", "1d", "forever", "9".repeat(400)])(
@@ -20,8 +20,8 @@ test.each(["", "0", "999ms", "1h1ns", "60", "-60s", "1d", "forever", "9".repeat(
 );
 
 test("connections to removed endpoints can only be kept or reset", () => {
-  expect(parseOnRemoved(" keep ")).toEqual({ onEndpointRemoved: "keep" });
-  expect(parseOnRemoved("reset")).toEqual({ onEndpointRemoved: "reset" });
+  expect(parseOnRemoved(" keep ")).toEqual({ value: { onEndpointRemoved: "keep" } });
+  expect(parseOnRemoved("reset")).toEqual({ value: { onEndpointRemoved: "reset" } });
   for (const text of ["", "Reset", "drop", "keep,reset"])
     expect(parseOnRemoved(text)).toEqual({ reason: `must be keep or reset, not "${text}"` });
 });

@@ -13,8 +13,8 @@ describe("a list of connection timeouts", () => {
     [" udp-stream = 5m , tcp-close=1s ", { "tcp-close": 1, "udp-stream": 300 }],
     ["tcp-established=120h,udp=1h", { "tcp-established": 432_000, udp: 3600 }],
     ["tcp-time-wait=1m30s", { "tcp-time-wait": 90 }],
-  ])("%j is read", (text, timeouts) => {
-    expect(parseConnectionTimeouts(text)).toEqual({ timeouts });
+  ])("%j is read", (text, values) => {
+    expect(parseConnectionTimeouts(text)).toEqual({ values });
   });
 
   test("has its names in one order, whatever the text's", () => {
@@ -52,7 +52,7 @@ describe("a list of connection timeouts", () => {
 
   test("is read from its own text", () => {
     const timeouts = { "tcp-established": 7200, "tcp-close": 61, udp: 45 };
-    expect(parseConnectionTimeouts(connectionTimeoutsText(timeouts))).toEqual({ timeouts });
+    expect(parseConnectionTimeouts(connectionTimeoutsText(timeouts))).toEqual({ values: timeouts });
   });
 
   test("has values for each protocol, and none for SCTP", () => {
