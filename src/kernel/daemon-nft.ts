@@ -25,7 +25,7 @@ export interface DaemonNft {
  */
 export function daemonNft(path: string, clock: Clock, memoryBytes: number | undefined): DaemonNft {
   const ownCommits = new OwnCommits();
-  const spare = new SpareProcess(path, APPLY, DAEMON_LIMITS.maxOutputBytes, clock);
+  const spare = spareProcess(path, APPLY, DAEMON_LIMITS.maxOutputBytes, clock);
   const nft = new NftProgram({
     path,
     limits: DAEMON_LIMITS,
@@ -72,56 +72,40 @@ const START_DELAY = 3;
  * The first run starts its own process, as does one whose spare has ended, even if this is only noticed then,
  * for example after the kernel killed it for lack of memory. The next spare starts during a run.
  */
-export class SpareProcess {
-  readonly #path: string;
-  readonly #args: readonly string[];
-  readonly #maxOutputBytes: number;
-  readonly #clock: Clock;
-  #spare: StartedProcess | undefined;
+export function spareProcess(path: string, args: readonly string[], maxOutputBytes: number, clock: Clock) {
+  let spare: StartedProcess | undefined;
   /** Starts the next spare, or replaces the waiting one. */
-  #timer: Timer | undefined;
-  #stopped = false;
-
-  constructor(path: string, args: readonly string[], maxOutputBytes: number, clock: Clock) {
-    this.#path = path;
-    this.#args = args;
-    this.#maxOutputBytes = maxOutputBytes;
-    this.#clock = clock;
-  }
-
-  /** Runs a command as {@link RunProcess} does, by the spare if it is the spare's command. */
-  readonly run: RunProcess = async (path, args, input, limits) => {
-    if (path !== this.#path || args.join("\0") !== this.#args.join("\0")) {
-      return await runProcess(path, args, input, limits);
-    }
-    const spare = this.#take();
-    const anew = () => runProcess(path, args, input, limits);
-    if (spare?.pid !== undefined) limits.onStart?.(spare.pid);
-    const finished = spare === undefined ? anew() : finish(spare, input, limits.timeoutMs, anew);
-    this.#timer = this.#clock.after(START_DELAY, () => this.#start());
+  let timer: Timer | undefined;
+  let isStopped = false;
+  /** Returns the spare if it still waits. */
+  const take = (): StartedProcess | undefined => {
+    timer?.cancel();
+    const taken = spare;
+    spare = undefined;
+    return taken?.hasEnded === true ? undefined : taken;
+  };
+  const start = (): void => {
+    take()?.kill();
+    if (isStopped) return;
+    spare = startProcess(path, args, maxOutputBytes);
+    timer = clock.after(MAX_AGE, start);
+  };
+  /** Runs a command, by the spare if it is the spare's command. */
+  const run: RunProcess = async (program, given, input, limits) => {
+    const anew = () => runProcess(program, given, input, limits);
+    if (program !== path || given.join("\0") !== args.join("\0")) return await anew();
+    const taken = take();
+    if (taken?.pid !== undefined) limits.onStart?.(taken.pid);
+    const finished = taken === undefined ? anew() : finish(taken, input, limits.timeoutMs, anew);
+    timer = clock.after(START_DELAY, start);
     return await finished;
   };
-
   /** Ends the spare and starts no other. */
-  stop(): void {
-    this.#stopped = true;
-    this.#take()?.kill();
-  }
-
-  /** Returns the spare if it still waits. */
-  #take(): StartedProcess | undefined {
-    this.#timer?.cancel();
-    const spare = this.#spare;
-    this.#spare = undefined;
-    return spare?.hasEnded === true ? undefined : spare;
-  }
-
-  #start(): void {
-    this.#take()?.kill();
-    if (this.#stopped) return;
-    this.#spare = startProcess(this.#path, this.#args, this.#maxOutputBytes);
-    this.#timer = this.#clock.after(MAX_AGE, () => this.#start());
-  }
+  const stop = (): void => {
+    isStopped = true;
+    take()?.kill();
+  };
+  return { run, stop };
 }
 
 /**

@@ -117,18 +117,12 @@ export async function programMemory(files: HostFiles): Promise<readonly ProgramM
   }));
 }
 
-/** A program that was started; without a process id if that failed. */
-interface StartedProgram {
-  readonly pid?: number | undefined;
-  once(event: "exit", listener: () => void): unknown;
-}
-
 /**
  * Samples the memory of a program until it ends: Node does not report it afterwards, and nft ends before the
  * next scrape. Does not keep this process alive.
+ * @param pid undefined if it could not be started
  */
-export function samplePeak(child: StartedProgram): void {
-  const { pid } = child;
+export function samplePeak(pid: number | undefined, ended: Promise<unknown>): void {
   if (pid === undefined) return;
   let timer: NodeJS.Timeout;
   const readAfter = (delay: number): void => {
@@ -139,7 +133,7 @@ export function samplePeak(child: StartedProgram): void {
     }, delay).unref();
   };
   readAfter(FIRST_READ);
-  child.once("exit", () => clearTimeout(timer));
+  void ended.finally(() => clearTimeout(timer));
 }
 
 function statusText(pid: number): string {

@@ -1,6 +1,6 @@
 import type { ChildProcess } from "node:child_process";
 import type { Socket } from "node:net";
-import { execa, type Options } from "execa";
+import { execa, type Options, type Result } from "execa";
 import { samplePeak } from "./memory-usage.ts";
 
 /** Result of a finished process, the same for success and failure. */
@@ -87,23 +87,12 @@ function endOnExit(child: Pick<ChildProcess, "kill" | "pid" | "once">): void {
 }
 
 /** {@link RunProcess} with execa. */
-export const runProcess: RunProcess = async (
-  path,
-  args,
-  input,
-  { timeoutMs, maxOutputBytes, signal, onStart },
-) => {
-  const child = execa(path, args, {
-    ...PROGRAM_OPTIONS,
-    input,
-    timeout: timeoutMs,
-    maxBuffer: maxOutputBytes,
-    ...(signal === undefined ? {} : { cancelSignal: signal, cleanup: true }),
-  });
-  endOnExit(child);
-  samplePeak(child);
-  if (child.pid !== undefined) onStart?.(child.pid);
-  return processResult(await child);
+export const runProcess: RunProcess = async (path, args, input, limits) => {
+  const { pid, finish } = startProcess(path, args, limits.maxOutputBytes, limits.signal);
+  if (pid !== undefined) limits.onStart?.(pid);
+  const result = finish(input, limits.timeoutMs);
+  samplePeak(pid, result);
+  return await result;
 };
 
 /** A started program that waits for its input. */
@@ -111,9 +100,19 @@ export type StartedProcess = ReturnType<typeof startProcess>;
 
 /**
  * Starts a program that gets its input later. Until then it does not keep this process running. Never throws.
+ * @param signal as in {@link ProcessLimits}
  */
-export function startProcess(path: string, args: readonly string[], maxOutputBytes: number) {
-  const child = execa(path, args, { ...PROGRAM_OPTIONS, maxBuffer: maxOutputBytes });
+export function startProcess(
+  path: string,
+  args: readonly string[],
+  maxOutputBytes: number,
+  signal?: AbortSignal,
+) {
+  const child = execa(path, args, {
+    ...PROGRAM_OPTIONS,
+    maxBuffer: maxOutputBytes,
+    ...(signal && { cancelSignal: signal, cleanup: true }),
+  });
   endOnExit(child);
   const kill = (): void => void child.kill();
   // Pipes of child processes are sockets, although their types do not say so.
@@ -157,18 +156,10 @@ export function startProcess(path: string, args: readonly string[], maxOutputByt
 }
 
 /** The fields of execa's result that we use; its own type depends on all options. */
-interface ExecaResult {
-  readonly exitCode?: number | undefined;
-  readonly signal?: string | undefined;
-  readonly stdout?: unknown;
-  readonly stderr?: unknown;
-  readonly timedOut: boolean;
-  readonly isMaxBuffer: boolean;
-  readonly isCanceled: boolean;
-  readonly durationMs: number;
-  /** Code of a system error. */
-  readonly code?: string | undefined;
-}
+type ExecaResult = Pick<
+  Result,
+  "exitCode" | "signal" | "timedOut" | "isMaxBuffer" | "isCanceled" | "durationMs" | "code"
+> & { readonly stdout?: unknown; readonly stderr?: unknown };
 
 /** Converts execa's result. Output that was not collected is "". */
 export function processResult(result: ExecaResult): ProcessResult {

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { SpareProcess } from "../../../src/kernel/daemon-nft.ts";
+import { spareProcess } from "../../../src/kernel/daemon-nft.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 
 const LIMITS = { timeoutMs: 10_000, maxOutputBytes: 1_000_000 };
@@ -11,11 +11,11 @@ const LIMITS = { timeoutMs: 10_000, maxOutputBytes: 1_000_000 };
 const ARGS = ["-c", 'read code; echo "$$"; exit $code'];
 
 let clock: ManualClock;
-let spare: SpareProcess;
+let spare: ReturnType<typeof spareProcess>;
 
 beforeEach(() => {
   clock = new ManualClock();
-  spare = new SpareProcess("sh", ARGS, LIMITS.maxOutputBytes, clock);
+  spare = spareProcess("sh", ARGS, LIMITS.maxOutputBytes, clock);
 });
 afterEach(async () => {
   spare.stop();
@@ -41,7 +41,7 @@ async function run(code = 0): Promise<number> {
   return Number(result.stdout);
 }
 
-test("SpareProcess starts a spare 3 ms after a run got its input, during the run", async () => {
+test("spareProcess starts a spare 3 ms after a run got its input, during the run", async () => {
   const running = run();
   const [first] = children();
   clock.advance(2);
@@ -52,7 +52,7 @@ test("SpareProcess starts a spare 3 ms after a run got its input, during the run
   expect(children()).toEqual([spare]);
 });
 
-test("SpareProcess gives the next input to its spare, and starts another", async () => {
+test("spareProcess gives the next input to its spare, and starts another", async () => {
   await run();
   clock.advance(3);
   const [waiting] = children();
@@ -62,7 +62,7 @@ test("SpareProcess gives the next input to its spare, and starts another", async
   expect([next === undefined, next === waiting]).toEqual([false, false]);
 });
 
-test("SpareProcess does not use a spare that has ended, and starts another", async () => {
+test("spareProcess does not use a spare that has ended, and starts another", async () => {
   await run();
   clock.advance(3);
   const [dead = 0] = children();
@@ -86,7 +86,7 @@ test.each([
   ["short", "0\n"],
   ["longer than a pipe takes at once", `0\n${"x".repeat(1_000_000)}`],
 ])(
-  "SpareProcess starts a process for a %s input when the end of its spare is noticed only then",
+  "spareProcess starts a process for a %s input when the end of its spare is noticed only then",
   async (_, input) => {
     await run();
     clock.advance(3);
@@ -98,10 +98,10 @@ test.each([
   },
 );
 
-test("SpareProcess does not repeat an input if the spare that got all of it was killed", async () => {
+test("spareProcess does not repeat an input if the spare that got all of it was killed", async () => {
   const directory = mkdtempSync(join(tmpdir(), "spare-"));
   const works = ["-c", `read word; echo $word >>${directory}/done; [ $word = live ] || kill -9 $$`];
-  spare = new SpareProcess("sh", works, LIMITS.maxOutputBytes, clock);
+  spare = spareProcess("sh", works, LIMITS.maxOutputBytes, clock);
   await spare.run("sh", works, "live\n", LIMITS);
   clock.advance(3);
   expect(await spare.run("sh", works, "die\n", LIMITS)).toMatchObject({ signal: "SIGKILL" });
@@ -109,11 +109,11 @@ test("SpareProcess does not repeat an input if the spare that got all of it was 
   rmSync(directory, { recursive: true });
 });
 
-test("SpareProcess does not repeat an input after a timeout of the spare", async () => {
+test("spareProcess does not repeat an input after a timeout of the spare", async () => {
   const directory = mkdtempSync(join(tmpdir(), "spare-"));
   const hangs = ["-c", `echo >>${directory}/starts; exec sleep 60`];
   const limits = { ...LIMITS, timeoutMs: 100 };
-  spare = new SpareProcess("sh", hangs, LIMITS.maxOutputBytes, clock);
+  spare = spareProcess("sh", hangs, LIMITS.maxOutputBytes, clock);
   const input = "x".repeat(1_000_000);
   await spare.run("sh", hangs, input, limits);
   clock.advance(3);
@@ -122,7 +122,7 @@ test("SpareProcess does not repeat an input after a timeout of the spare", async
   rmSync(directory, { recursive: true });
 });
 
-test("SpareProcess replaces its spare after a minute", async () => {
+test("spareProcess replaces its spare after a minute", async () => {
   await run();
   clock.advance(3);
   const [old] = children();
@@ -131,7 +131,7 @@ test("SpareProcess replaces its spare after a minute", async () => {
   expect(children()).not.toEqual([old]);
 });
 
-test("SpareProcess also starts a spare during a command that fails, and returns its result", async () => {
+test("spareProcess also starts a spare during a command that fails, and returns its result", async () => {
   await run();
   clock.advance(3);
   const [spare] = children();
@@ -140,7 +140,7 @@ test("SpareProcess also starts a spare during a command that fails, and returns 
   expect(children()).toHaveLength(1);
 });
 
-test("SpareProcess runs other commands directly, without the spare", async () => {
+test("spareProcess runs other commands directly, without the spare", async () => {
   await run();
   clock.advance(3);
   const before = children();
@@ -148,12 +148,12 @@ test("SpareProcess runs other commands directly, without the spare", async () =>
   expect(children()).toEqual(before);
 });
 
-test("SpareProcess reports a missing program in the run that needs it, not when it starts the spare", async () => {
-  spare = new SpareProcess("/nonexistent/nft", [], LIMITS.maxOutputBytes, clock);
+test("spareProcess reports a missing program in the run that needs it, not when it starts the spare", async () => {
+  spare = spareProcess("/nonexistent/nft", [], LIMITS.maxOutputBytes, clock);
   expect(await spare.run("/nonexistent/nft", [], "", LIMITS)).toMatchObject({ startError: "ENOENT" });
 });
 
-test("SpareProcess kills its spare on stop(), and starts no other", async () => {
+test("spareProcess kills its spare on stop(), and starts no other", async () => {
   await run();
   clock.advance(3);
   expect(children()).toHaveLength(1);
