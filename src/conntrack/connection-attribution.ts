@@ -1,8 +1,9 @@
+import { oncePerObject } from "../base/once-per-object.ts";
 import type { Flow } from "../kernel/conntrack.ts";
 import { type Endpoint, SlicesByPort } from "../model/endpoint.ts";
-import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import { familyOf } from "../model/ip.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
+import type { Service } from "../model/service.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import { joinParts } from "../nft/elements.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
@@ -20,15 +21,17 @@ export interface AttributedConnection {
 /** Finds the Service port and endpoint of connections from the objects. */
 export class ConnectionAttribution {
   readonly #state: RulesetState;
-  readonly #cache: ObjectCache;
   readonly #nodeAddresses: ReadonlySet<string>;
-  readonly #slices = new Map<ServiceName, SlicesByPort>();
-  readonly #endpoints = new Map<ServicePortKey, ReadonlyMap<string, Endpoint>>();
+  readonly #endpointsOf: (port: ServicePort) => ReadonlyMap<string, Endpoint>;
 
   /** @param nodeAddresses the addresses of this host: only these can serve NodePorts */
   constructor(state: RulesetState, cache: ObjectCache, nodeAddresses: ReadonlySet<string>) {
     this.#state = state;
-    this.#cache = cache;
+    const slicesOf = oncePerObject(({ name }: Service) => new SlicesByPort(cache.slices(name)));
+    this.#endpointsOf = oncePerObject((port: ServicePort) => {
+      const endpoints = slicesOf(port.service).endpointsOf(port, cache.node.name);
+      return new Map(endpoints.map((endpoint) => [endpoint.target, endpoint]));
+    });
     this.#nodeAddresses = nodeAddresses;
   }
 
@@ -45,18 +48,6 @@ export class ConnectionAttribution {
     if (port === undefined) return undefined;
     const endpoint = this.#endpointsOf(port).get(joinParts(replySource.address, replySource.port));
     return { port, endpoint, condition: conditionOf(endpoint) };
-  }
-
-  #endpointsOf(port: ServicePort): ReadonlyMap<string, Endpoint> {
-    const known = this.#endpoints.get(port.key);
-    if (known !== undefined) return known;
-    const { name } = port.service;
-    const slices = this.#slices.get(name) ?? new SlicesByPort(this.#cache.slices(name));
-    this.#slices.set(name, slices);
-    const endpoints = slices.endpointsOf(port, this.#cache.node.name);
-    const byTarget = new Map(endpoints.map((endpoint) => [endpoint.target, endpoint]));
-    this.#endpoints.set(port.key, byTarget);
-    return byTarget;
   }
 }
 

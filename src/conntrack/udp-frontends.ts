@@ -1,9 +1,10 @@
 import type { ByFamily, Family } from "../base/family.ts";
 import { addToGroup, groupBy } from "../base/group-by.ts";
+import { oncePerObject } from "../base/once-per-object.ts";
 import { type Flow, type FlowEnd, type FlowPlace, isTranslated, placeOfFlows } from "../kernel/conntrack.ts";
 import { type Endpoint, SlicesByPort } from "../model/endpoint.ts";
 import type { EndpointSlice, SliceEndpoint } from "../model/endpoint-slice.ts";
-import type { ServiceName, ServicePortKey } from "../model/ids.ts";
+import type { ServiceName } from "../model/ids.ts";
 import { familyOf, isLoopback } from "../model/ip.ts";
 import type { NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
@@ -160,30 +161,18 @@ export class UdpFrontends {
   judge(hosts: NodeAddresses, removed: ReadonlySet<string>): (flow: Flow) => boolean {
     const isEnded = this.#parts.ended();
     const removedIntervals = intervalsIn(removed);
-    const byService = new Map<ServiceName, SlicesByPort>();
-    const serving = (port: ServicePort, among?: (slice: EndpointSlice) => readonly SliceEndpoint[]) => {
-      const { name } = port.service;
-      const slices = byService.get(name) ?? new SlicesByPort(this.#parts.cache.slices(name));
-      byService.set(name, slices);
-      return slices
-        .endpointsOf(port, this.#parts.cache.node.name, undefined, among)
-        .filter((one) => (one.source.ready || one.source.serving) && !isEnded(name, one));
-    };
-    const bySlice = new Map<EndpointSlice, ReadonlyMap<string, readonly SliceEndpoint[]>>();
+    const { cache } = this.#parts;
+    const slicesOf = oncePerObject(({ name }: Service) => new SlicesByPort(cache.slices(name)));
+    const serving = (port: ServicePort, among?: (slice: EndpointSlice) => readonly SliceEndpoint[]) =>
+      slicesOf(port.service)
+        .endpointsOf(port, cache.node.name, undefined, among)
+        .filter((one) => (one.source.ready || one.source.serving) && !isEnded(port.service.name, one));
+    const byAddress = oncePerObject(({ endpoints }: EndpointSlice) =>
+      groupBy(endpoints, ({ address }) => address),
+    );
     const endpointsAt = (address: string, port: ServicePort) =>
-      serving(port, (slice) => {
-        const byAddress = bySlice.get(slice) ?? groupBy(slice.endpoints, (endpoint) => endpoint.address);
-        bySlice.set(slice, byAddress);
-        return byAddress.get(address) ?? [];
-      });
-    const haveServing = new Map<ServicePortKey, boolean>();
-    const hasServing = (port: ServicePort): boolean => {
-      const known = haveServing.get(port.key);
-      if (known !== undefined) return known;
-      const isAny = serving(port).length > 0;
-      haveServing.set(port.key, isAny);
-      return isAny;
-    };
+      serving(port, (slice) => byAddress(slice).get(address) ?? []);
+    const hasServing = oncePerObject((port: ServicePort) => serving(port).length > 0);
     const isStale = (flow: Translation): boolean => {
       const { destination, replySource } = flow;
       const frontend = this.#frontendAt(destination, hosts);
