@@ -1,10 +1,10 @@
 import { type NetworkInterfaceInfo, networkInterfaces } from "node:os";
-import { addressText } from "../base/address-interval.ts";
+import { type AddressInterval, addressNumber } from "../base/address-interval.ts";
 import { AppError } from "../base/errors.ts";
 import type { ByFamily, Family } from "../base/family.ts";
-import { canonicalAddress, cidrContains, compareAddresses } from "../model/ip.ts";
+import { canonicalAddress, compareAddresses } from "../model/ip.ts";
 import { type HostFiles, systemErrorCode } from "./host.ts";
-import { NO_GATEWAY, parseIPv4Route } from "./routes.ts";
+import { parseIPv4Route } from "./routes.ts";
 
 /**
  * Returns the local addresses of this host. Reads /proc, because Node's `os.networkInterfaces` omits
@@ -68,25 +68,20 @@ async function interfaceAddresses(
   running: RunningInterfaces,
 ): Promise<string[]> {
   const own = new Set(Object.values(running).flatMap((list) => (list ?? []).map(({ address }) => address)));
-  const idle: string[] = [];
-  for await (const { name, cidr } of connectedSubnets(files))
-    if (running[name] === undefined) idle.push(cidr);
-  return locals.filter((address) => own.has(address) || idle.some((cidr) => cidrContains(cidr, address)));
-}
-
-interface ConnectedSubnet {
-  /** Name of the interface. */
-  readonly name: string;
-  readonly cidr: string;
-}
-
-async function* connectedSubnets(files: HostFiles): AsyncIterable<ConnectedSubnet> {
+  const idle: AddressInterval[] = [];
   for await (const line of files.lines("/proc/net/route")) {
     const route = parseIPv4Route(line);
-    if (route === undefined || route.gateway !== NO_GATEWAY || route.length === 0) continue;
-    yield { name: route.name, cidr: `${addressText("ip", route.first)}/${route.length}` };
+    if (route?.interface === undefined || route.gateway !== NO_GATEWAY || route.length === 0) continue;
+    if (running[route.interface] === undefined) idle.push(route);
   }
+  return locals.filter((address) => {
+    const number = addressNumber("ip", address);
+    return own.has(address) || idle.some(({ first, last }) => first <= number && number <= last);
+  });
 }
+
+/** The gateway of a connected subnet. */
+const NO_GATEWAY = "00000000";
 
 /**
  * Parses /proc/net/fib_trie: a line with an address, followed by a line for each route to it (`/32 host

@@ -113,13 +113,13 @@ export class NftProgram implements Nft {
   }
 
   async check(transaction: Transaction): Promise<AppliedTransaction> {
-    const { limits, end } = this.#beginReading(undefined);
-    return await this.#send(transaction, ["-j", "-c", "-f", "-"], limits).finally(end);
+    return await this.#reading(undefined, (limits) =>
+      this.#send(transaction, ["-j", "-c", "-f", "-"], limits),
+    );
   }
 
   async list(args: readonly string[], signal?: AbortSignal): Promise<string | undefined> {
-    const { limits, end } = this.#beginReading(signal);
-    const result = await this.#execute(args, "", limits).finally(end);
+    const result = await this.#reading(signal, (limits) => this.#execute(args, "", limits));
     if (result.exitCode === 0) return result.stdout;
     if (NO_SUCH_OBJECT.test(result.stderr)) return undefined;
     throw new AppError("NFT_OUTPUT", `nft ${args.join(" ")} failed: ${firstLine(result.stderr)}`, {
@@ -150,18 +150,19 @@ export class NftProgram implements Nft {
   }
 
   /**
-   * Returns the limits of a call that changes nothing, and a function to call at its end.
+   * Makes a call that changes nothing.
    * @throws NftStoppedError after {@link Nft.stopReading}; the reason of `own`
    */
-  #beginReading(own: AbortSignal | undefined): { readonly limits: ProcessLimits; readonly end: () => void } {
+  async #reading<Result>(
+    own: AbortSignal | undefined,
+    call: (limits: ProcessLimits) => Promise<Result>,
+  ): Promise<Result> {
     if (this.#isReadingStopped) throw new NftStoppedError();
     own?.throwIfAborted();
     const read = new AbortController();
     this.#reads.add(read);
-    return {
-      limits: { ...this.#limits, signal: firstOf(read.signal, own) },
-      end: () => this.#reads.delete(read),
-    };
+    const limits = { ...this.#limits, signal: firstOf(read.signal, own) };
+    return await call(limits).finally(() => this.#reads.delete(read));
   }
 
   /** @throws the reason why it was killed, if it was; AppError, see {@link nftFailure} */

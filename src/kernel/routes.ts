@@ -2,7 +2,6 @@ import { endianness } from "node:os";
 import {
   type AddressInterval,
   addressNumber,
-  addressText,
   addressWidth,
   prefixInterval,
 } from "../base/address-interval.ts";
@@ -10,11 +9,13 @@ import type { Family } from "../base/family.ts";
 import { familyOf, isLoopback } from "../model/ip.ts";
 import type { HostFiles } from "./host.ts";
 
+/** A route to an interval of addresses. */
 interface Route extends AddressInterval {
   readonly family: Family;
+  /** Prefix length of the destination. */
   readonly length: number;
   readonly metric: number;
-  /** Undefined if the route refuses packets (`unreachable`, `blackhole`). */
+  /** The interface; undefined if the route refuses packets (`unreachable`, `blackhole`). */
   readonly interface: string | undefined;
 }
 
@@ -109,23 +110,17 @@ export async function routingRefusal(
 async function readRoutes(files: HostFiles): Promise<Route[]> {
   const read = (path: string) => files.read(path).catch(() => "");
   const [ip, ip6] = await Promise.all([read("/proc/net/route"), read("/proc/net/ipv6_route")]);
-  return [...ip.split("\n").flatMap(ipv4Route), ...ip6.split("\n").flatMap(ipv6Route)];
+  return [
+    ...ip.split("\n").flatMap((line) => parseIPv4Route(line) ?? []),
+    ...ip6.split("\n").flatMap((line) => parseIPv6Route(line) ?? []),
+  ];
 }
 
-/** A line of /proc/net/route: the addresses of the destination, and the route to them. */
-export interface IPv4Route extends AddressInterval {
-  /** The interface. */
-  readonly name: string;
-  /** Prefix length of the destination. */
-  readonly length: number;
-  /** As printed by the kernel; {@link NO_GATEWAY} for a connected subnet. */
+/** A line of /proc/net/route. */
+interface IPv4Route extends Route {
+  /** As printed by the kernel: eight zeros for a connected subnet. */
   readonly gateway: string;
-  readonly flags: string;
-  readonly metric: number;
 }
-
-/** The gateway of a route without one. */
-export const NO_GATEWAY = "00000000";
 
 /**
  * Parses `eth0 000200C0 00000000 0001 0 0 0 00FFFFFF ...`: each address is a number in this machine's byte
@@ -133,48 +128,35 @@ export const NO_GATEWAY = "00000000";
  * @returns undefined for the header line
  */
 export function parseIPv4Route(line: string, order = endianness()): IPv4Route | undefined {
-  const [name, destination, gateway, flags, , , metric, mask] = line.trim().split(/\s+/);
-  if (name === undefined || destination === undefined || gateway === undefined || flags === undefined)
-    return undefined;
-  if (mask === undefined || !/^[\dA-F]{8}$/.test(mask)) return undefined;
+  const [name = "", destination = "", gateway = "", flags, , , metric, mask = ""] = line.trim().split(/\s+/);
+  if (!/^[\dA-F]{8}$/.test(mask)) return undefined;
   const length = [...BigInt(`0x${mask}`).toString(2)].filter((bit) => bit === "1").length;
   const bytes = order === "BE" ? destination : (destination.match(/../g) ?? []).reverse().join("");
   return {
-    name,
+    family: "ip",
     ...prefixInterval("ip", BigInt(`0x${bytes}`), length),
     length,
-    gateway,
-    flags,
     metric: Number(metric),
+    interface: usable(name, flags),
+    gateway,
   };
 }
 
-function ipv4Route(line: string): Route[] {
-  const route = parseIPv4Route(line);
-  if (route === undefined) return [];
-  const { name, flags, first, last, length, metric } = route;
-  return [{ family: "ip", first, last, length, metric, interface: usable(name, flags) }];
-}
-
 /**
- * Matches destination, its length, source, its length, next hop, metric, two counts, flags (all hexadecimal),
+ * Parses destination, its length, source, its length, next hop, metric, two counts, flags (all hexadecimal),
  * and interface.
  */
-function ipv6Route(line: string): Route[] {
-  const [destination, length, , , , metric, , , flags, name] = line.trim().split(/\s+/);
-  if (destination === undefined || name === undefined || length === undefined) return [];
+function parseIPv6Route(line: string): Route | undefined {
+  const [destination, length = "", , , , metric = "", , , flags, name] = line.trim().split(/\s+/);
+  if (name === undefined) return undefined;
   const bits = Number.parseInt(length, 16);
-  const address = addressNumber("ip6", addressText("ip6", BigInt(`0x${destination}`)));
-  const interval = prefixInterval("ip6", address, bits);
-  return [
-    {
-      family: "ip6",
-      ...interval,
-      length: bits,
-      metric: Number.parseInt(metric ?? "0", 16),
-      interface: usable(name, flags),
-    },
-  ];
+  return {
+    family: "ip6",
+    ...prefixInterval("ip6", BigInt(`0x${destination}`), bits),
+    length: bits,
+    metric: Number.parseInt(metric, 16),
+    interface: usable(name, flags),
+  };
 }
 
 function usable(name: string, flags = "0"): string | undefined {

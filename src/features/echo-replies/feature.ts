@@ -1,6 +1,6 @@
 import { boolean, own } from "../../base/option.ts";
 import { verdictTarget } from "../../nft/elements.ts";
-import type { Feature, IpvsFinding } from "../seam/feature.ts";
+import type { Feature, Finding } from "../seam/feature.ts";
 import { ANSWER_INSIDE, ANSWER_PING, PING_IPS } from "./answers.ts";
 import { createDaemonPart } from "./daemon-part.ts";
 import { reasonOf } from "./reasons.ts";
@@ -11,7 +11,7 @@ interface EchoRepliesSettings {
   readonly answerPing?: boolean;
 }
 
-const SILENT: IpvsFinding = {
+const SILENT: Finding = {
   level: "warning",
   found: "addresses of Services will no longer answer pings",
   means: "with ipvs they do, whether or not a Service has endpoints",

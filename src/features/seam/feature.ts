@@ -53,16 +53,19 @@ export interface Feature {
   readonly words?: FeatureWords;
 }
 
+/** A result of `doctor`. */
+export interface Finding {
+  readonly level: "ok" | "warning";
+  readonly found: string;
+  readonly means?: string;
+  readonly action?: string;
+}
+
 /** How `doctor` judges the chains of the host's software, while the feature works. */
 export interface ChainCheck {
   /** What is not known if they cannot be listed. */
   readonly unlisted: string;
-  readonly judge: (chains: readonly HostChain[]) => {
-    readonly level: "ok" | "warning";
-    readonly found: string;
-    readonly means?: string;
-    readonly action?: string;
-  };
+  readonly judge: (chains: readonly HostChain[]) => Finding;
 }
 
 /** A chain of any software. */
@@ -104,15 +107,7 @@ export interface IpvsPart {
   readonly findings: (of: {
     readonly context: FamilyContext | undefined;
     readonly schedulers: readonly string[];
-  }) => readonly IpvsFinding[];
-}
-
-/** A result of `doctor` about a migration. */
-export interface IpvsFinding {
-  readonly level: "ok" | "warning";
-  readonly found: string;
-  readonly means?: string;
-  readonly action?: string;
+  }) => readonly Finding[];
 }
 
 /** An annotation of Services or EndpointSlices, and its row of deploy/reference.md in Markdown. */

@@ -41,7 +41,7 @@ test.each([
   (order, destination, mask) => {
     const line = `eth0 ${destination} 00000000 0001 0 0 0 ${mask} 0 0 0`;
     expect(parseIPv4Route(line, order)).toMatchObject({
-      name: "eth0",
+      interface: "eth0",
       first: 0xc0000200n,
       last: 0xc00002ffn,
       length: 24,
