@@ -35,7 +35,6 @@ export function addressText(family: Family, number: bigint): string {
 /** Returns the interval of the addresses whose first `length` bits are those of `address`. */
 export function prefixInterval(family: Family, address: bigint, length: number): AddressInterval {
   const hostBits = BigInt(addressWidth(family) - length);
-  if (hostBits === 0n) return { first: address, last: address };
   const first = (address >> hostBits) << hostBits;
   return { first, last: first + (1n << hostBits) - 1n };
 }

@@ -97,10 +97,7 @@ export function mostEjected(length: number, maxEjected: number): number {
 }
 
 /** Never removes more than the share, or the last endpoint. Removes them in the order of ejection. */
-function withoutEjected(
-  list: readonly Endpoint[],
-  ejection: Ejection | undefined,
-): { readonly list: readonly Endpoint[]; readonly ejected: readonly Endpoint[] } {
+function withoutEjected(list: readonly Endpoint[], ejection: Ejection | undefined) {
   if (ejection === undefined || ejection.targets.size === 0) return { list, ejected: NO_ENDPOINTS.list };
   const most = mostEjected(list.length, ejection.maxEjected);
   const byTarget = new Map(list.map((endpoint) => [endpoint.target, endpoint]));

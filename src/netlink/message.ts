@@ -220,12 +220,7 @@ function readEnd(view: AttributeView, at: number, end: number, type: number): Ne
   return type === DONE && errno === 0 ? { kind: "done" } : { kind: "error", errno };
 }
 
-function readNames(
-  view: AttributeView,
-  from: number,
-  limit: number,
-  nameType: number,
-): { readonly table: string; readonly name: string } {
+function readNames(view: AttributeView, from: number, limit: number, nameType: number) {
   let table: string | undefined;
   let name: string | undefined;
   view.each(from, limit, (type, at, end) => {
@@ -236,12 +231,7 @@ function readNames(
   return { table, name };
 }
 
-function readElements(
-  view: AttributeView,
-  from: number,
-  limit: number,
-  areWanted: boolean,
-): { readonly table: string; readonly set: string; readonly elements: readonly RawElement[] } {
+function readElements(view: AttributeView, from: number, limit: number, areWanted: boolean) {
   let table: string | undefined;
   let set: string | undefined;
   let elements: readonly RawElement[] = [];
@@ -255,11 +245,7 @@ function readElements(
   return { table, set, elements };
 }
 
-function readGeneration(
-  view: AttributeView,
-  from: number,
-  limit: number,
-): { readonly generation: number; readonly pid: number; readonly program: string } {
+function readGeneration(view: AttributeView, from: number, limit: number) {
   let generation: number | undefined;
   let pid = 0;
   let program = "";

@@ -61,11 +61,7 @@ const MOST_SERVICES = 8;
 const MOST_LEAVING = 4 * MOST_VANISHED;
 
 /** A target that an EndpointSlice named and then no longer did. */
-interface LeftTarget {
-  readonly family: Family;
-  readonly target: string;
-  /** The last {@link MOST_SERVICES} Services that it left, in this order. */
-  readonly services: readonly ServiceName[];
+interface LeftTarget extends Pick<VanishedEndpoint, "family" | "target" | "services"> {
   /** Whether one of them wants to keep connections. */
   readonly keepsConnections: boolean;
   /** When it left the last of them, on the monotonic clock; undefined while a Service names it. */

@@ -115,22 +115,6 @@ export function withoutCheck(service: Service): Service {
   return { ...service, features: { ...service.features, [FEATURE]: { check: "off" } satisfies OwnCheck } };
 }
 
-/** New connections in a row that an endpoint did not answer; 0 if an earlier process counted them. */
-export interface Unanswered {
-  readonly attempts: number;
-  /** The number of them that it refused. */
-  readonly resets: number;
-}
-
-/**
- * Formats the results of connections: `refused 5 of 5 new connections`, `answered none of 4 new connections`.
- */
-export function unansweredText({ attempts, resets }: Unanswered): string {
-  const refused = Math.min(attempts, resets);
-  const of = `${attempts} new connections`;
-  return refused === 0 ? `answered none of ${of}` : `refused ${refused} of ${of}`;
-}
-
 function percent(text: string): number | undefined {
   return text.endsWith("%") ? wholeNumber(text.slice(0, -1)) : undefined;
 }

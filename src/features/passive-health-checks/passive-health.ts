@@ -11,11 +11,17 @@ import { namespaceOf, type ServiceName, serviceLabels, serviceName } from "../..
 import { splitParts, targetText } from "../../nft/elements.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import type { DaemonPart, FeatureCard, FeatureHost, FinishedSync } from "../seam/daemon-part.ts";
-import { unansweredText } from "./check.ts";
 import { Ejections } from "./ejections.ts";
 import { type Probe, probeByConnecting } from "./probe.ts";
 import { ANSWERS, ATTEMPTS, mayTry, RESETS, type WatchSetName } from "./rules.ts";
-import { answered, type EndpointCounts, type Observation, observe, unanswered } from "./suspicion.ts";
+import {
+  answered,
+  type EndpointCounts,
+  type Observation,
+  observe,
+  unanswered,
+  unansweredText,
+} from "./suspicion.ts";
 import { unansweredReleaser } from "./unanswered-connections.ts";
 import { WatchedEndpoints, type WatchedPort } from "./watched-endpoints.ts";
 
@@ -396,8 +402,8 @@ function inTurn<T>(some: readonly T[], others: readonly T[]): T[] {
 }
 
 function ejectedSample({ target, services }: EjectedEndpoint): Sample {
-  const [namespace = "", service = ""] = (services[0] ?? "").split("/");
-  return { labels: { namespace, service, endpoint: targetText(target) }, value: 1 };
+  const labels = serviceLabels(services[0] ?? serviceName("", ""));
+  return { labels: { ...labels, endpoint: targetText(target) }, value: 1 };
 }
 
 function connectionSamples([name, counts]: readonly [ServiceName, EndpointCounts]): readonly Sample[] {

@@ -1,5 +1,3 @@
-import type { Unanswered } from "./check.ts";
-
 /** The kernel's counts for an endpoint since its elements were added. */
 export interface EndpointCounts {
   /** New connections. */
@@ -33,7 +31,19 @@ export function answered({ last }: Observation): Observation {
   return { last, base: last };
 }
 
-/** The new connections since the last answer. */
-export function unanswered({ last, base }: Observation): Unanswered {
+/**
+ * The new connections since the last answer, and how many of them were refused; 0 if an earlier process
+ * counted them.
+ */
+export function unanswered({ last, base }: Observation) {
   return { attempts: last.attempts - base.attempts, resets: Math.max(0, last.resets - base.resets) };
+}
+
+/**
+ * Formats the results of connections: `refused 5 of 5 new connections`, `answered none of 4 new connections`.
+ */
+export function unansweredText({ attempts, resets }: ReturnType<typeof unanswered>): string {
+  const refused = Math.min(attempts, resets);
+  const of = `${attempts} new connections`;
+  return refused === 0 ? `answered none of ${of}` : `refused ${refused} of ${of}`;
 }

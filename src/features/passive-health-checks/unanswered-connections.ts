@@ -14,11 +14,7 @@ interface Silent {
  * Returns a function that calls {@link releaseUnanswered} and never rejects. Endpoints that are ejected while
  * it lists the conntrack table share the next listing.
  */
-export function unansweredReleaser(
-  table: FlowTable,
-  clock: Clock,
-  logger: Logger,
-): (endpoints: readonly Silent[]) => Promise<void> {
+export function unansweredReleaser(table: FlowTable, clock: Clock, logger: Logger) {
   const failures = new FailureLog(
     { logger, clock },
     "cannot release connections that wait for ejected endpoints: their clients wait up to two minutes",
@@ -36,7 +32,7 @@ export function unansweredReleaser(
       failures.add(messageOf(error));
     }
   };
-  return async (endpoints) => {
+  return async (endpoints: readonly Silent[]): Promise<void> => {
     pending.push(...endpoints);
     if (isReleasing) return;
     isReleasing = true;

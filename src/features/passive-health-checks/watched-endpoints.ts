@@ -1,5 +1,5 @@
 import { type ByFamily, byFamily, type Family } from "../../base/family.ts";
-import type { ServiceName, ServicePortKey } from "../../model/ids.ts";
+import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Service } from "../../model/service.ts";
 import { servicePortsOf } from "../../model/service-port.ts";
@@ -12,19 +12,11 @@ import { ATTEMPTS } from "./rules.ts";
 
 /** A service port whose endpoints are watched. */
 export interface WatchedPort {
+  readonly family: Family;
   readonly service: ServiceName;
   readonly check: PassiveHealthCheck;
   /** All of its endpoints that are watched, including ejected ones. */
   readonly targets: readonly string[];
-}
-
-/** The endpoints of a family by `address . port`, each with the service ports that have it. */
-type Targets = ReadonlyMap<string, ReadonlyMap<ServicePortKey, WatchedPort>>;
-
-interface KnownPort {
-  readonly family: Family;
-  readonly key: ServicePortKey;
-  readonly port: WatchedPort;
 }
 
 /**
@@ -32,8 +24,9 @@ interface KnownPort {
  * that changed.
  */
 export class WatchedEndpoints {
-  readonly #targets: ByFamily<Map<string, Map<ServicePortKey, WatchedPort>>> = byFamily(() => new Map());
-  readonly #ports = new Map<ServiceName, readonly KnownPort[]>();
+  /** By `address . port`, each with the service ports that have it. */
+  readonly #targets: ByFamily<Map<string, Set<WatchedPort>>> = byFamily(() => new Map());
+  readonly #ports = new Map<ServiceName, readonly WatchedPort[]>();
 
   /** Adopts the rules of the Services that a sync rendered. */
   update(
@@ -42,16 +35,16 @@ export class WatchedEndpoints {
     { rendered, nodeContext }: Pick<FinishedSync, "rendered" | "nodeContext">,
   ): void {
     for (const name of rendered) {
-      for (const { family, key, port } of this.#ports.get(name) ?? []) this.#remove(family, key, port);
+      for (const port of this.#ports.get(name) ?? []) this.#remove(port);
       const found = watchedPorts(cache.service(name), state, nodeContext);
       if (found.length === 0) this.#ports.delete(name);
       else this.#ports.set(name, found);
-      for (const { family, key, port } of found) this.#add(family, key, port);
+      for (const port of found) this.#add(port);
     }
   }
 
   /** The watched endpoints of a family; live. */
-  of(family: Family): Targets {
+  of(family: Family): ReadonlyMap<string, ReadonlySet<WatchedPort>> {
     return this.#targets[family];
   }
 
@@ -62,21 +55,19 @@ export class WatchedEndpoints {
 
   /** The service ports that watch an endpoint, in no particular order. */
   portsOf(family: Family, target: string): WatchedPort[] {
-    return [...(this.#targets[family].get(target)?.values() ?? [])];
+    return [...(this.#targets[family].get(target) ?? [])];
   }
 
-  #add(family: Family, key: ServicePortKey, port: WatchedPort): void {
-    const targets = this.#targets[family];
+  #add(port: WatchedPort): void {
+    const targets = this.#targets[port.family];
+    for (const target of port.targets) targets.set(target, (targets.get(target) ?? new Set()).add(port));
+  }
+
+  #remove(port: WatchedPort): void {
+    const targets = this.#targets[port.family];
     for (const target of port.targets) {
-      const ports = targets.get(target) ?? new Map<ServicePortKey, WatchedPort>();
-      targets.set(target, ports.set(key, port));
-    }
-  }
-
-  #remove(family: Family, key: ServicePortKey, { targets }: WatchedPort): void {
-    for (const target of targets) {
-      const ports = this.#targets[family].get(target);
-      if (ports?.delete(key) && ports.size === 0) this.#targets[family].delete(target);
+      const ports = targets.get(target);
+      if (ports?.delete(port) && ports.size === 0) targets.delete(target);
     }
   }
 }
@@ -85,12 +76,12 @@ function watchedPorts(
   service: Service | undefined,
   { families }: RulesetState,
   nodeContext: NodeContext,
-): readonly KnownPort[] {
+): readonly WatchedPort[] {
   return (service === undefined ? [] : servicePortsOf(service)).flatMap(({ family, key }) => {
     const [rules, context] = [families[family]?.servicePortRules(key), contextOf(nodeContext, family)];
     if (rules === undefined || context === undefined) return [];
     const [check, targets] = [checkOf(rules.port, context), keysInSet(rules, ATTEMPTS)];
     if (check === undefined || targets.length === 0) return [];
-    return [{ family, key, port: { service: rules.port.service.name, check, targets } }];
+    return [{ family, service: rules.port.service.name, check, targets }];
   });
 }

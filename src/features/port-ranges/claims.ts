@@ -168,7 +168,10 @@ export class Claims implements DividedIntervals {
 
   #add(wanted: IntervalPiece): void {
     const { rules } = wanted;
-    this.#ports ??= portsOf(this.#frontends());
+    if (this.#ports === undefined) {
+      this.#ports = new Map();
+      for (const frontend of this.#frontends()) addPort(this.#ports, frontend);
+    }
     const name = placeOfKey(rules.key);
     const place = this.#places.get(name) ?? {
       address: parseFrontendKey(name).address ?? "",
@@ -211,12 +214,6 @@ function spansIn({ spans }: Division, frontend: string): readonly Span[] {
   let to = from;
   while ((spans[to]?.first ?? Number.POSITIVE_INFINITY) <= last) to++;
   return spans.slice(from, to);
-}
-
-function portsOf(frontends: Iterable<string>): Map<string, Set<string>> {
-  const ports = new Map<string, Set<string>>();
-  for (const frontend of frontends) addPort(ports, frontend);
-  return ports;
 }
 
 function addPort(ports: Map<string, Set<string>>, frontend: string): void {

@@ -5,8 +5,8 @@ import {
   type PassiveHealthSetting,
   parsePassiveHealthCheck,
   passiveHealthText,
-  unansweredText,
 } from "../../../src/features/passive-health-checks/check.ts";
+import { unansweredText } from "../../../src/features/passive-health-checks/suspicion.ts";
 import { familyContext, servicePort } from "../../support/build.ts";
 
 describe("the setting of passive health checks", () => {
