@@ -34,12 +34,11 @@ export async function listTableOf(
 /** Returns the names of all tables in this network namespace, including other software's: `ip nft-proxy`. */
 export async function tableNames(nft: Nft): Promise<Set<string>> {
   const text = (await nft.list(["-j", "list", "tables"])) ?? "";
-  return new Set(readListing(text).objects.flatMap(tableName));
-}
-
-function tableName(object: unknown): string[] {
-  const { table } = object as { table?: { family: string; name: string } };
-  return table === undefined ? [] : [`${table.family} ${table.name}`];
+  const names = readListing(text).objects.flatMap((object) => {
+    const { table } = object as { table?: { family: string; name: string } };
+    return table === undefined ? [] : [`${table.family} ${table.name}`];
+  });
+  return new Set(names);
 }
 
 /**

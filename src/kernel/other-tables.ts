@@ -50,7 +50,8 @@ export async function listOtherTables(
   const chains = await listChains(nft);
   const tables: OtherListing[] = [];
   for (const { family, name, ...table } of anyTables(readListing(chains))) {
-    if (name === TABLE_NAME || ![...table.chains.values()].some(isHooked)) continue;
+    const isHooked = [...table.chains.values()].some(({ base }) => base && HOOKS.has(base.hook));
+    if (name === TABLE_NAME || !isHooked) continue;
     tables.push({ family, name, ...(await listingOf((as) => listOne(nft, { family, name }, as, signal))) });
     signal?.throwIfAborted();
   }
@@ -81,10 +82,6 @@ export function otherTables({ chains, tables: listings }: OtherListings): OtherT
     if (listing !== undefined) tables.push(...tablesOf(table, listing));
   }
   return { tables, older: { ip: older.ip ?? tables.length, ip6: older.ip6 ?? tables.length } };
-}
-
-function isHooked({ base }: AnyChain): boolean {
-  return base !== undefined && HOOKS.has(base.hook);
 }
 
 function tablesOf(known: AnyTable, { json, text, problem }: OtherListing): readonly AnyTable[] {

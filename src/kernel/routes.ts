@@ -54,15 +54,13 @@ export async function interfaceNames(files: HostFiles): Promise<string[]> {
  * routes to single addresses, and to the link-local ones that every interface has.
  */
 export async function networkInterfaces(files: HostFiles): Promise<ReadonlySet<string>> {
+  // fe80::/10 and ff00::/8.
+  const isOfEveryLink = ({ family, first }: Route) =>
+    family === "ip6" && (first >> 118n === 0x3fan || first >> 120n === 0xffn);
   const routes = (await readRoutes(files)).filter(
-    ({ family, length, first }) => length < addressWidth(family) && !isOfEveryLink(family, first),
+    (route) => route.length < addressWidth(route.family) && !isOfEveryLink(route),
   );
   return new Set(routes.flatMap((route) => route.interface ?? []));
-}
-
-/** fe80::/10 and ff00::/8. */
-function isOfEveryLink(family: Family, address: bigint): boolean {
-  return family === "ip6" && (address >> 118n === 0x3fan || address >> 120n === 0xffn);
 }
 
 /** A packet that the kernel has to route. */

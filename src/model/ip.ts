@@ -28,11 +28,9 @@ export function canonicalAddress(text: string, family?: Family): string | undefi
   if (IPV4.test(text)) return family === "ip6" ? undefined : text;
   if (family === "ip" || !text.includes(":")) return undefined;
   const groups = parseIPv6(text);
-  return groups === undefined || isMapped(groups) ? undefined : formatIPv6(groups);
-}
-
-function isMapped(groups: readonly number[]): boolean {
-  return groups[5] === 0xffff && groups.slice(0, 5).every((group) => group === 0);
+  if (groups === undefined) return undefined;
+  const isMapped = groups[5] === 0xffff && groups.slice(0, 5).every((group) => group === 0);
+  return isMapped ? undefined : formatIPv6(groups);
 }
 
 /** First and last address of a canonical CIDR, as numbers. */

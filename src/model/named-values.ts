@@ -1,4 +1,4 @@
-import { didYouMean } from "../base/nearest.ts";
+import { didYouMean, withHint } from "../base/nearest.ts";
 import { quoted } from "../base/text.ts";
 
 /** The valid values of a name: numbers from `least` to `most`. */
@@ -35,7 +35,7 @@ export function parseNamedValues<Name extends string>(
     const name = names.find((one) => one === word);
     if (name === undefined) {
       const hint = didYouMean(word.slice(0, MOST_OF_WORD), names);
-      return { reason: `${rule}, not ${quoted(entry.trim())}${hint === undefined ? "" : `: ${hint}`}` };
+      return { reason: withHint(`${rule}, not ${quoted(entry.trim())}`, hint) };
     }
     if (found.has(name)) return { reason: `must not have ${name} twice` };
     const { read, least, most, limits } = ranges[name];

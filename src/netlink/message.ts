@@ -185,7 +185,8 @@ function readMessage(view: AttributeView, at: number, end: number, wanted: Wante
     const from = at + HEADER + NETFILTER_HEADER;
     const family = FAMILY_NUMBERS[view.byte(at + HEADER)];
     if (isFlow) {
-      const change = type === FLOW ? changeOf(view.host16(at + 6)) : "deleted";
+      const known = (view.host16(at + 6) & CREATED) === 0 ? "changed" : "created";
+      const change = type === DELETED_FLOW ? "deleted" : known;
       const isRead = change === "created" || (wanted.flows?.(change, readFlowState(view, from, end)) ?? true);
       if (!isRead) return OTHER;
       return { kind: "flow", change, flow: family && readFlow(view, from, end, family) };
@@ -207,10 +208,6 @@ function readMessage(view: AttributeView, at: number, end: number, wanted: Wante
 }
 
 const OTHER: NetlinkMessage = { kind: "other" };
-
-function changeOf(flags: number): FlowChange {
-  return (flags & CREATED) === 0 ? "changed" : "created";
-}
 
 /** The end of a dump may have an error; before Linux 5.19, only there. */
 function readEnd(view: AttributeView, at: number, end: number, type: number): NetlinkMessage {

@@ -32,11 +32,6 @@ const CLIENT_LIMIT_REFUSAL = "client-limit-refusal";
 /** The default of the maximum number of clients whose connections are counted. */
 export const DEFAULT_MOST_CLIENTS = 65_536;
 
-/** The values of the feature's options. */
-interface ClientLimitsSettings {
-  readonly maxLimitedClients?: number;
-}
-
 /** Sends a packet with a list id or the id of an external way in the register past the limits, if any. */
 const CHECK: Rule = [verdictMap(SERVICE_PORT_ID, CLIENT_LIMITS)];
 
@@ -82,7 +77,9 @@ export const rules = {
  */
 function specs({ family, settings }: FamilyContext): SetSpec[] {
   const key: DataType[] = ["classid", "integer", addressType(family)];
-  const { maxLimitedClients: size = DEFAULT_MOST_CLIENTS } = settings as ClientLimitsSettings;
+  const { maxLimitedClients: size = DEFAULT_MOST_CLIENTS } = settings as {
+    readonly maxLimitedClients?: number;
+  };
   return [
     { ...PLAIN, name: CLIENT_LIMITS, key: ["classid"], value: "verdict" },
     { ...PLAIN, name: CLIENT_CONNECTIONS, key, dynamic: true, untimed: true, size },

@@ -3,7 +3,6 @@ import { FailureLog } from "../../base/failure-log.ts";
 import { type ByFamily, FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { counted, listText } from "../../base/text.ts";
 import { cachedReading } from "../../kernel/logged-reading.ts";
-import type { TableReader } from "../../kernel/table-reader.ts";
 import { readListing } from "../../nft/canonical/parse.ts";
 import { asList, asNumber, asObject } from "../../nft/canonical/shape.ts";
 import { targetText } from "../../nft/elements.ts";
@@ -25,8 +24,11 @@ export function createDaemonPart(host: FeatureHost): DaemonPart {
   );
   // A table without rules for this is not read, because a listing takes long.
   const read = async (): Promise<ByFamily<number>> => {
-    const countOf = async (family: Family) =>
-      state().families[family]?.table.sets.has(VANISHED) ? await readResetPackets(tables, family) : 0;
+    const countOf = async (family: Family) => {
+      const isThere = state().families[family]?.table.sets.has(VANISHED) === true;
+      const text = isThere ? await tables.listTable(family) : undefined;
+      return text === undefined ? 0 : resetPackets(text);
+    };
     return { ip: await countOf("ip"), ip6: await countOf("ip6") };
   };
   const packets = cachedReading({ ip: 0, ip6: 0 }, read, COUNTERS_MAX_AGE, clock, failures);
@@ -75,11 +77,6 @@ export function vanishedCard(
     ],
     list: held.toReversed().map(lineOf),
   };
-}
-
-async function readResetPackets(tables: Pick<TableReader, "listTable">, family: Family): Promise<number> {
-  const text = await tables.listTable(family);
-  return text === undefined ? 0 : resetPackets(text);
 }
 
 /**

@@ -6,11 +6,6 @@ import { createDaemonPart } from "./daemon-part.ts";
 import { reasonOf } from "./reasons.ts";
 import { answersPing, FEATURE, rules } from "./rules.ts";
 
-/** The values of the feature's options. */
-interface EchoRepliesSettings {
-  readonly answerPing?: boolean;
-}
-
 const SILENT: Finding = {
   level: "warning",
   found: "addresses of Services will no longer answer pings",
@@ -20,7 +15,7 @@ const SILENT: Finding = {
 
 export const echoReplies: Feature = {
   name: FEATURE,
-  isEnabled: (settings) => (settings as EchoRepliesSettings).answerPing === true,
+  isEnabled: (settings) => (settings as { readonly answerPing?: boolean }).answerPing === true,
   options: {
     answerPing: boolean({
       path: "nftProxy.answerPing",

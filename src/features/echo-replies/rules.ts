@@ -10,7 +10,7 @@ import {
   randomNumber,
   verdictMap,
 } from "../../nft/ast/expression.ts";
-import type { Rule, Statement } from "../../nft/ast/json.ts";
+import type { Rule } from "../../nft/ast/json.ts";
 import type { Chain, DataType, SetSpec } from "../../nft/ast/ruleset.ts";
 import { REGISTER } from "../../ruleset/balancers.ts";
 import { byPodOrigin, destinationAddress, FROM_NODE } from "../../ruleset/keys.ts";
@@ -66,11 +66,13 @@ function answerChains(context: FamilyContext): readonly Chain[] {
   const { nodeAddress, masqueradeMark } = context;
   const fromPods = byPodOrigin(context, matches);
   const answer = { goto: { target: ANSWER_PING } };
+  const mark = meta("mark");
+  const unmark = assign(mark, masked(mark, 0xffff_ffff - masqueradeMark));
   return [
     {
       name: ANSWER_PING,
       // Requests to cluster IPs may have the mark, but are not masqueraded: the answer comes from this node.
-      rules: nodeAddress === "" ? [] : [[unmark(masqueradeMark), dnatToAddress(nodeAddress)]],
+      rules: nodeAddress === "" ? [] : [[unmark, dnatToAddress(nodeAddress)]],
     },
     {
       name: ANSWER_INSIDE,
@@ -98,9 +100,4 @@ function checkChains({ family }: FamilyContext): readonly Chain[] {
     allowedChain(family, CHECK, ANSWER_PING),
     allowedChain(family, CHECK_INSIDE, ANSWER_INSIDE),
   ];
-}
-
-function unmark(bit: number): Statement {
-  const mark = meta("mark");
-  return assign(mark, masked(mark, 0xffff_ffff - bit));
 }

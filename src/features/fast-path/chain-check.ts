@@ -1,5 +1,5 @@
 import { counted, listText } from "../../base/text.ts";
-import type { ChainCheck, HostChain } from "../seam/feature.ts";
+import type { ChainCheck } from "../seam/feature.ts";
 
 /** Hooks that packets of an offloaded connection do not pass. The ingress hook runs before ours. */
 const PASSED_HOOKS: ReadonlySet<string> = new Set(["prerouting", "forward", "postrouting"]);
@@ -16,7 +16,10 @@ const NO_CHAINS = "nft and this kernel have flow tables, and no base chain of ot
 export const chainCheck: ChainCheck = {
   unlisted: "chains of other software that miss packets on the fast path are not reported",
   judge: (chains) => {
-    const names = chains.flatMap(passedName);
+    const names = chains.flatMap(({ table, name, base }) => {
+      const isPassed = base !== undefined && PASSED_HOOKS.has(base.hook) && !UNAFFECTED.test(table);
+      return isPassed ? [`${table} ${name} (${base.hook})`] : [];
+    });
     if (names.length === 0) return { level: "ok", found: NO_CHAINS };
     const subject = `${counted(names.length, "base chain")} of other software ${names.length === 1 ? "misses" : "miss"}`;
     return {
@@ -29,8 +32,3 @@ export const chainCheck: ChainCheck = {
     };
   },
 };
-
-function passedName({ table, name, base }: HostChain): string[] {
-  const isPassed = base !== undefined && PASSED_HOOKS.has(base.hook) && !UNAFFECTED.test(table);
-  return isPassed ? [`${table} ${name} (${base.hook})`] : [];
-}

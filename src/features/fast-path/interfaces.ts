@@ -55,18 +55,13 @@ export function interfaceReader({
 async function limited(files: HostFiles, names: readonly string[]): Promise<FastPathInterfaces> {
   if (names.length <= MOST_DEVICES) return { devices: names, excluded: [] };
   const ofNetworks = await networkInterfaces(files);
-  const isShared = async (name: string) => ofNetworks.has(name) || (await isHardware(files, name));
+  // Only a physical interface or one of a virtual machine has this file. Policy routing may have its routes
+  // in another table.
+  const isHardware = (name: string) => exists(files, `/sys/class/net/${name}/device/uevent`);
+  const isShared = async (name: string) => ofNetworks.has(name) || (await isHardware(name));
   const shared = await Promise.all(names.map(isShared));
   const ordered = [...names.filter((_, at) => shared[at]), ...names.filter((_, at) => !shared[at])];
   return { devices: ordered.slice(0, MOST_DEVICES).sort(), excluded: ordered.slice(MOST_DEVICES).sort() };
-}
-
-/**
- * Whether this is a physical interface or one of a virtual machine. Policy routing may have its routes in
- * another table.
- */
-async function isHardware(files: HostFiles, name: string): Promise<boolean> {
-  return await exists(files, `/sys/class/net/${name}/device/uevent`);
 }
 
 async function isWanted(files: HostFiles, name: string, patterns: readonly string[]): Promise<boolean> {

@@ -1,7 +1,7 @@
 import { formatDuration, parseDuration } from "../../base/duration.ts";
-import type { Protocol } from "../../model/ids.ts";
 import { parseNamedValues, wholeNumber } from "../../model/named-values.ts";
 import type { Service } from "../../model/service.ts";
+import type { PortOfService } from "../../model/service-port.ts";
 import type { FamilyContext } from "../../ruleset/node-context.ts";
 
 export const FEATURE = "passive-health-checks";
@@ -89,18 +89,12 @@ function listText({ failures, intervalMs, ejectMs, maxEjected }: PassiveHealthCh
   return `failures=${failures},interval=${interval},eject=${eject},max-ejected=${maxEjected}%`;
 }
 
-/** The part of a service port that passive health checks depend on. */
-interface WatchablePort {
-  readonly service: Service;
-  readonly spec: { readonly protocol: Protocol };
-}
-
 /**
  * The settings for watching a port of a Service; undefined if it is not watched: other protocols have no
  * answer to wait for.
  */
 export function checkOf(
-  { service, spec }: WatchablePort,
+  { service, spec }: Pick<PortOfService, "service" | "spec">,
   { settings }: Pick<FamilyContext, "settings">,
 ): PassiveHealthCheck | undefined {
   if (spec.protocol !== "tcp") return undefined;

@@ -42,9 +42,9 @@ function hasFlag(right: string): Statement {
   return { match: { op: "in", left: payload("tcp", "flags"), right } };
 }
 
-function hasStatus(bit: string): Statement {
-  return { match: { op: "in", left: { ct: { key: "status" } }, right: bit } };
-}
+const IS_CONFIRMED: Statement = {
+  match: { op: "in", left: { ct: { key: "status" } }, right: "confirmed" },
+};
 
 /** Matches translated connections whose clients have not acknowledged an answer; others are assured. */
 const AWAITS_ANSWER: Statement = matches(
@@ -108,7 +108,7 @@ function chains({ family }: FamilyContext): readonly Chain[] {
   return [
     {
       name: COUNT_ATTEMPTS,
-      rules: [[hasStatus("confirmed"), { return: null }], [matches(to, `@${ATTEMPTS}`)]],
+      rules: [[IS_CONFIRMED, { return: null }], [matches(to, `@${ATTEMPTS}`)]],
     },
     {
       name: COUNT_ANSWERS,

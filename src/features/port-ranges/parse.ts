@@ -1,6 +1,7 @@
 import { didYouMean } from "../../base/nearest.ts";
 import { listText, quoted } from "../../base/text.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
+import type { PortOfService } from "../../model/service-port.ts";
 import type { PortInterval } from "../../ruleset/interval-frontends.ts";
 
 /** The name of the feature. */
@@ -33,13 +34,7 @@ export interface PortRanges {
 }
 
 /** The ranges of a port of a Service, which lead to the same port of an endpoint; undefined for none. */
-export function rangesOf({
-  service: { features },
-  spec: { name },
-}: {
-  readonly service: Pick<Service, "features">;
-  readonly spec: Pick<ServicePortSpec, "name">;
-}): readonly PortInterval[] | undefined {
+export function rangesOf({ service: { features }, spec: { name } }: Pick<PortOfService, "service" | "spec">) {
   return (features?.[FEATURE] as PortRanges | undefined)?.byPort.get(name);
 }
 

@@ -1,8 +1,7 @@
 import { concat } from "../../nft/ast/expression.ts";
-import type { Statement } from "../../nft/ast/json.ts";
 import type { SetSpec } from "../../nft/ast/ruleset.ts";
 import { packetFrontend, sourceAddress } from "../../ruleset/keys.ts";
-import type { FamilyContext, RulesetPart, Settings } from "../../ruleset/node-context.ts";
+import type { RulesetPart, Settings } from "../../ruleset/node-context.ts";
 import { addressType, PLAIN } from "../../ruleset/set-specs.ts";
 
 /** The name of the feature. */
@@ -31,17 +30,9 @@ export const rules: RulesetPart = {
   },
   chains: () => [],
   // A full set ends only this rule, not the refusal.
-  beforeRefusal: ({ family }, conditions) => [[...conditions, record(family)]],
+  beforeRefusal: ({ family }, conditions) => {
+    const val = concat(sourceAddress(family), ...packetFrontend(family));
+    const elem = { elem: { val, timeout: REMEMBERED } };
+    return [[...conditions, { set: { op: "update", elem, set: `@${REFUSED}`, stmt: [{ counter: null }] } }]];
+  },
 };
-
-function record(family: FamilyContext["family"]): Statement {
-  const val = concat(sourceAddress(family), ...packetFrontend(family));
-  return {
-    set: {
-      op: "update",
-      elem: { elem: { val, timeout: REMEMBERED } },
-      set: `@${REFUSED}`,
-      stmt: [{ counter: null }],
-    },
-  };
-}

@@ -150,6 +150,8 @@ function mayTake({ taken, least, most }: Candidate, free: number, reserved: numb
   return taken < least || (taken < most && free > reserved);
 }
 
+const BYTES = new TextEncoder();
+
 function candidatesOf(owners: readonly SlotOwner[], count: number): Candidate[] {
   const sum = weightOf(owners);
   const shareOf = (weight: number) => (count * weight) / sum;
@@ -168,7 +170,8 @@ function candidatesOf(owners: readonly SlotOwner[], count: number): Candidate[] 
     const share = shareOf(weight);
     return {
       owner,
-      hash: hashOf(address, before),
+      // Ignores the port, so that two ports of a Service agree; an address's other ports use later hashes.
+      hash: jhash(BYTES.encode(address), before),
       weight,
       least: leastOf(share, round),
       most: Math.max(Math.ceil(share), Math.floor(share + bandOf(share, count))),
@@ -181,13 +184,6 @@ function candidatesOf(owners: readonly SlotOwner[], count: number): Candidate[] 
 
 function bandOf(share: number, count: number): number {
   return Math.min(BAND_OF_ALL * count, BAND_OF_OWN * share);
-}
-
-const BYTES = new TextEncoder();
-
-/** Ignores the port, so that two ports of a Service agree; an address's other ports use later hashes. */
-function hashOf(address: string, before: number): number {
-  return jhash(BYTES.encode(address), before);
 }
 
 /** The slot that it tries in this round; undefined if it is too light to try in every round. */
