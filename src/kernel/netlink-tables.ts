@@ -11,12 +11,6 @@ import type { Nft } from "./nft.ts";
 import { listTable } from "./nft-listings.ts";
 import type { TableReader } from "./table-reader.ts";
 
-/** A reader of our tables. */
-export interface OpenTables {
-  readonly tables: TableReader;
-  close(): void;
-}
-
 /** Errno for a set that does not exist. */
 const ENOENT = 2;
 
@@ -26,7 +20,7 @@ const ENOENT = 2;
  * @param socat path or name of the program
  * @throws AppError HOST if socat cannot be started, or not read nftables
  */
-export async function openTables(nft: Nft, clock: Clock, socat = "socat"): Promise<OpenTables> {
+export async function openTables(nft: Nft, clock: Clock, socat = "socat") {
   const requests = new NetlinkRequests(clock, socat);
   const close = () => requests.close();
   try {

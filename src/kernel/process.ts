@@ -79,13 +79,6 @@ process.once("exit", () => {
   for (const child of running) child.kill();
 });
 
-/** Makes a program end when this process exits. */
-function endOnExit(child: Pick<ChildProcess, "kill" | "pid" | "once">): void {
-  if (child.pid === undefined) return;
-  running.add(child);
-  child.once("exit", () => running.delete(child));
-}
-
 /** {@link RunProcess} with execa. */
 export const runProcess: RunProcess = async (path, args, input, limits) => {
   const { pid, finish } = startProcess(path, args, limits.maxOutputBytes, limits.signal);
@@ -113,7 +106,10 @@ export function startProcess(
     maxBuffer: maxOutputBytes,
     ...(signal && { cancelSignal: signal, cleanup: true }),
   });
-  endOnExit(child);
+  if (child.pid !== undefined) {
+    running.add(child);
+    child.once("exit", () => running.delete(child));
+  }
   const kill = (): void => void child.kill();
   // Pipes of child processes are sockets, although their types do not say so.
   const handles = [child, ...([child.stdin, child.stdout, child.stderr] as unknown as readonly Socket[])];

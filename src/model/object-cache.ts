@@ -11,12 +11,6 @@ const FEW = 32;
 /** The slices of one Service: a list, or a map by name if there are many. */
 type Slices = readonly EndpointSlice[] | Map<string, EndpointSlice>;
 
-/** The parts of Services to ignore; none by default. */
-interface CacheOptions {
-  /** False to ignore `spec.externalIPs`. */
-  readonly serviceExternalIPs?: boolean;
-}
-
 /** Takes each change of a Service or slice, after it was made; undefined for an object that is not there. */
 export interface ObjectObserver {
   service(before: Service | undefined, after: Service | undefined): void;
@@ -53,12 +47,15 @@ export class ObjectCache {
   readonly #ejected: ByFamily<Set<string>> = byFamily(() => new Set());
   readonly #observers: ObjectObserver[] = [];
 
-  readonly #options: CacheOptions;
+  readonly #serviceExternalIPs: boolean;
 
-  /** @param nodeName the name of this Node, whose object may follow later or never */
-  constructor(nodeName: string, options: CacheOptions = {}) {
+  /**
+   * @param nodeName the name of this Node, whose object may follow later or never
+   * @param options serviceExternalIPs: false to ignore `spec.externalIPs` of Services
+   */
+  constructor(nodeName: string, { serviceExternalIPs = true }: { serviceExternalIPs?: boolean } = {}) {
     this.#node = unknownNode(nodeName);
-    this.#options = options;
+    this.#serviceExternalIPs = serviceExternalIPs;
   }
 
   /** Tells an observer of all changes from now on. */
@@ -118,8 +115,7 @@ export class ObjectCache {
 
   /** Adds or replaces a Service. */
   putService(service: Service): void {
-    const { serviceExternalIPs = true } = this.#options;
-    const stored = serviceExternalIPs ? service : { ...service, externalIPs: { ip: [], ip6: [] } };
+    const stored = this.#serviceExternalIPs ? service : { ...service, externalIPs: { ip: [], ip6: [] } };
     const before = this.#services.get(service.name);
     this.#services.set(service.name, stored);
     this.#dirty.add(service.name);

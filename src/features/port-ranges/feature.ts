@@ -15,7 +15,7 @@ export const portRanges: Feature = {
       absent: "no ranges",
       cost: "one element for each range and address; `--max-port-ranges`",
       event: "InvalidPortRanges",
-      parse: (text, { ports, invalidPorts }) => parsePortRanges(text, ports, invalidPorts),
+      parse: parsePortRanges,
       consequence: "no range is served",
     },
   ],

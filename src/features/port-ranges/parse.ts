@@ -3,6 +3,7 @@ import { listText, quoted } from "../../base/text.ts";
 import type { Service, ServicePortSpec } from "../../model/service.ts";
 import type { PortOfService } from "../../model/service-port.ts";
 import type { PortInterval } from "../../ruleset/interval-frontends.ts";
+import type { AnnotatedObject, Parsed } from "../seam/feature.ts";
 
 /** The name of the feature. */
 export const FEATURE = "port-ranges";
@@ -27,8 +28,11 @@ const MOST_COMPARED = 100;
 /** `rtp=10000-10999`, or `10000-10999` for the nameless port of a Service. */
 const ENTRY = /^(?:([^=]*)=)?(\d{1,5})-(\d{1,5})$/;
 
+/** The ports of the Service that has the annotation. */
+type AnnotatedPorts = Pick<AnnotatedObject, "ports" | "invalidPorts">;
+
 /** What the annotation of a Service asks for. */
-export interface PortRanges {
+interface PortRanges {
   /** By the name of a port: ascending, without overlaps; at least one. */
   readonly byPort: ReadonlyMap<string, readonly PortInterval[]>;
 }
@@ -45,44 +49,27 @@ export function hasPortRanges(service: Service): boolean {
 
 /**
  * Parses the ranges of a Service's ports. An annotation with a mistake is ignored as a whole, because half of
- * a set of ranges is useless.
- * @param invalidNames the names of further ports, which are invalid: their ranges are not checked; undefined
- * if some of these names are unknown
- * @returns the ranges, or why the annotation is invalid: the predicate of a sentence
+ * a set of ranges is useless. Ranges of invalid ports are not checked.
  */
-export function parsePortRanges(
-  text: string,
-  ports: readonly ServicePortSpec[],
-  invalidNames: readonly string[] | undefined,
-): { readonly value: PortRanges } | { readonly reason: string } {
-  const byPort = rangesByPort(text, ports, invalidNames);
-  return typeof byPort === "string" ? { reason: byPort } : { value: { byPort } };
-}
-
-/**
- * Returns the ranges of each port by its name; or the reason why the text is invalid, as the predicate of a
- * sentence.
- */
-function rangesByPort(
-  text: string,
-  ports: readonly ServicePortSpec[],
-  invalidNames: readonly string[] | undefined,
-): ReadonlyMap<string, readonly PortInterval[]> | string {
+export function parsePortRanges(text: string, { ports, invalidPorts }: AnnotatedPorts): Parsed {
   const entries = text.split(",");
-  if (entries.length > MOST_RANGES) return `can have ${MOST_RANGES} ranges, and has ${entries.length}`;
+  if (entries.length > MOST_RANGES)
+    return { reason: `can have ${MOST_RANGES} ranges, and has ${entries.length}` };
   const found: (PortInterval & Pick<ServicePortSpec, "name" | "protocol">)[] = [];
   for (const entry of entries) {
     const [match, name = "", first, last] = ENTRY.exec(entry.trim()) ?? [];
     if (match === undefined)
-      return `must be NAME=FIRST-LAST, or several with commas between, not ${quoted(entry)}`;
+      return { reason: `must be NAME=FIRST-LAST, or several with commas between, not ${quoted(entry)}` };
     const range = { first: Number(first), last: Number(last) };
     if (range.first < 1 || range.last < range.first || range.last > MOST_PORT) {
-      return `must have port ranges from 1 to ${MOST_PORT}, the smaller first, not ${quoted(entry)}`;
+      const rule = `must have port ranges from 1 to ${MOST_PORT}, the smaller first`;
+      return { reason: `${rule}, not ${quoted(entry)}` };
     }
     const port = ports.find((one) => one.name === name);
     if (port !== undefined) found.push({ ...range, name, protocol: port.protocol });
-    else if (invalidNames !== undefined && !invalidNames.includes(name)) {
-      return unknownPortReason(name, range, [...ports.map((one) => one.name), ...invalidNames]);
+    else if (invalidPorts !== undefined && !invalidPorts.includes(name)) {
+      const names = [...ports.map((one) => one.name), ...invalidPorts];
+      return { reason: unknownPortReason(name, range, names) };
     }
   }
   found.sort((a, b) => a.first - b.first);
@@ -91,12 +78,14 @@ function rangesByPort(
       (other, at) => at < index && other.protocol === one.protocol && other.last >= one.first,
     );
     if (overlapped !== undefined) {
-      return `must not have a port twice, as ${one.first} in ${entryText(overlapped)} and ${entryText(one)}`;
+      const both = `${entryText(overlapped)} and ${entryText(one)}`;
+      return { reason: `must not have a port twice, as ${one.first} in ${both}` };
     }
   }
   const named = (name: string) =>
     found.filter((one) => one.name === name).map(({ first, last }) => ({ first, last }));
-  return new Map(found.map(({ name }) => [name, named(name)]));
+  const byPort = new Map(found.map(({ name }) => [name, named(name)]));
+  return { value: { byPort } satisfies PortRanges };
 }
 
 function unknownPortReason(name: string, range: PortInterval, names: readonly string[]): string {

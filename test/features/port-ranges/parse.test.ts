@@ -8,7 +8,7 @@ const RTP = port(10_000, { name: "rtp", protocol: "udp" });
 const WEB = port(80, { name: "web" });
 
 function decoded(text: string, ports = [SIP, RTP, WEB]) {
-  return parsePortRanges(text, ports, []);
+  return parsePortRanges(text, { ports, invalidPorts: [] });
 }
 
 const given = (byPort: Record<string, readonly PortInterval[]>) => ({
