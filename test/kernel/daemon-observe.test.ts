@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { DaemonLab } from "../support/daemon-lab.ts";
+import { PATIENCE } from "../support/patience.ts";
 import { loadTown } from "../support/stub-api/town.ts";
 
 const SYSCTLS = ["acct", "timestamp"].map((name) => `/proc/sys/net/netfilter/nf_conntrack_${name}`);
-const PATIENCE = { timeout: 30_000, interval: 250 } as const;
 
 let lab: DaemonLab;
 beforeAll(async () => {
