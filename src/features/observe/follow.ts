@@ -34,9 +34,9 @@ export async function follow(
   const names = new LatestNames(host, objects);
   const follower = new Follower(host, names, rate, hasFigures);
   if (served) await follower.listen();
-  const refresh = new PeriodicTask(host.clock, REFRESH_MS, () => names.refresh(follower.unexplained));
   const interrupted = host.interrupted();
-  if (refused) void follower.followRefusals(interrupted);
+  if (refused) await new Promise<void>((begun) => void follower.followRefusals(interrupted, begun));
+  const refresh = new PeriodicTask(host.clock, REFRESH_MS, () => names.refresh(follower.unexplained));
   void interrupted.then(() => {
     refresh.stop();
     return follower.end();
@@ -124,8 +124,11 @@ class Follower {
     if (!(await this.#listener.ready)) throw failure;
   }
 
-  /** Follows new refusals: the first reading has those of the last hour. Never rejects. */
-  async followRefusals(stop: Promise<unknown>): Promise<void> {
+  /**
+   * Follows new refusals. Never rejects.
+   * @param begun called after the first reading, which has those of the last hour: later ones are new
+   */
+  async followRefusals(stop: Promise<unknown>, begun: () => void): Promise<void> {
     let isFirst = true;
     try {
       for await (const refusals of this.#host.refusals(stop)) {
@@ -134,9 +137,12 @@ class Follower {
           for (const line of refusalLines(refusal, this.#host.format)) this.#feed.push(() => line);
         }
         isFirst = false;
+        begun();
       }
     } catch (error) {
       this.#feed.end(error);
+    } finally {
+      begun();
     }
   }
 

@@ -190,6 +190,30 @@ describe("observe --follow", () => {
     }
   });
 
+  test("says that it follows only once it knows the earlier refusals, so that later ones are new", async () => {
+    const { host } = commandHost({ flags: follow });
+    let read: () => void = () => {};
+    const reading = new Promise<void>((resolve) => {
+      read = resolve;
+    });
+    const slow: CommandHost = {
+      ...host,
+      refusals: async function* (stop) {
+        await reading;
+        yield [];
+        await stop;
+      },
+    };
+    let isFollowing = false;
+    const started = command.run(slow).then(() => {
+      isFollowing = true;
+    });
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(isFollowing).toBe(false);
+    read();
+    await started;
+  });
+
   test("fails without a note of what it follows if it cannot listen", async () => {
     const { host, listener } = commandHost({ flags: follow });
     listener.startFailure = new Error("cannot start socat (ENOENT)");
