@@ -1,5 +1,5 @@
-import { constants, setPriority } from "node:os";
 import { AppError } from "../base/errors.ts";
+import { takeLowestPriority } from "./lowest-priority.ts";
 import type { ProgramEnd } from "./process.ts";
 import { type OpenProgram, openProgram, rightsHint } from "./running-programs.ts";
 
@@ -76,17 +76,8 @@ export function openSocket(path: string = SOCAT, { notifications, buffer }: Sock
   // -d prints warnings; -t 0 ends it without a pause.
   const args = ["-d", "-t", "0", "-b", String(BLOCK), output, socket];
   const program = openProgram(path, args, { readsAhead: !gathers });
-  if (gathers) yieldProcessor(program.pid);
+  if (gathers && program.pid !== undefined) takeLowestPriority(program.pid);
   return program;
-}
-
-/** Lets a process run only when no other wants the processor. */
-function yieldProcessor(pid: number | undefined): void {
-  try {
-    if (pid !== undefined) setPriority(pid, constants.priority.PRIORITY_LOW);
-  } catch {
-    // It has ended.
-  }
 }
 
 function bufferOption({ bytes, isForced }: NonNullable<SocketOptions["buffer"]>): string {

@@ -16,6 +16,7 @@ import { explainSeen, latestInput, watchRefusals } from "../../inspect/refusals/
 import { conntrackTable } from "../../kernel/conntrack.ts";
 import { flowListener } from "../../kernel/flow-listener.ts";
 import { hostFiles } from "../../kernel/host.ts";
+import { takeLowestPriority } from "../../kernel/lowest-priority.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { namespaceOf } from "../../model/ids.ts";
 import { canonicalAddress } from "../../model/ip.ts";
@@ -53,7 +54,11 @@ export function runnerOf({ formats, run }: FeatureCommand): RunCommand {
       clock: systemClock,
       files: hostFiles,
       flows: conntrackTable(systemClock),
-      listenToFlows: flowListener(systemClock, hostFiles),
+      listenToFlows: (handlers) => {
+        // This process takes more of the processors than the socat that it listens by.
+        takeLowestPriority(process.pid);
+        return flowListener(systemClock, hostFiles)(handlers);
+      },
       format,
       isSet: (flag) => isSet(argv, flag),
       text: (flag) => textArgument(argv, flag),
