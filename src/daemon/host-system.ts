@@ -13,6 +13,9 @@ import { compactHeap } from "./heap-keeper.ts";
 import { setUpHost } from "./host-setup.ts";
 import { namespaceLock } from "./namespace-lock.ts";
 
+/** Syncs have at least three quarters of the time of this process, however many connections are observed. */
+const FLOW_REST = 3;
+
 /** The machine and the process of a daemon, without nft. Tests have their own. */
 export type HostSystem = Readonly<typeof hostSystem>;
 
@@ -23,7 +26,7 @@ export const hostSystem = {
   /** @throws AppError HOST if the host cannot be read */
   readHost: () => readHostView(hostFiles),
   flows: conntrackTable(systemClock),
-  listenToFlows: flowListener(systemClock, hostFiles),
+  listenToFlows: flowListener(systemClock, hostFiles, { restRatio: FLOW_REST }),
   conntrack: {
     entries: () => conntrackSize(hostFiles, "count"),
     capacity: () => conntrackSize(hostFiles, "max"),

@@ -38,12 +38,23 @@ export interface FlowListener {
 /** Starts a {@link FlowListener}. */
 export type StartFlowListener = (handlers: FlowHandlers) => FlowListener;
 
+/** Options of a {@link flowListener}. */
+export interface FlowListenerOptions {
+  /** Path or name of the program. */
+  readonly socat?: string;
+  /** See {@link NetlinkEventsParts.restRatio}. */
+  readonly restRatio?: number;
+}
+
 /**
  * Creates listeners that use socat. Packets never wait for a listener: what does not fit into its buffer is
  * dropped.
- * @param socat path or name of the program
  */
-export function flowListener(clock: Clock, files: HostFiles, socat = "socat"): StartFlowListener {
+export function flowListener(
+  clock: Clock,
+  files: HostFiles,
+  { socat = "socat", restRatio = 0 }: FlowListenerOptions = {},
+): StartFlowListener {
   return ({ wants, onFlow, onEnd }) => {
     let portId: number | undefined;
     const events = new NetlinkEvents({
@@ -52,6 +63,7 @@ export function flowListener(clock: Clock, files: HostFiles, socat = "socat"): S
       notifications: "flows",
       bufferBytes: BUFFER,
       pauseMs: PAUSE,
+      restRatio,
       ping: REQUESTS.generation(),
       wanted: { flows: wants },
       onMessage: (message) => {

@@ -38,6 +38,8 @@ export interface NetlinkEventsParts {
    * thousands of notifications a second: a reading of one costs as much as one of hundreds.
    */
   readonly pauseMs?: number;
+  /** Minimum pause after each reading, in durations of that reading: what is left to other work. */
+  readonly restRatio?: number;
   /** Which messages need their contents; all if absent. */
   readonly wanted?: WantedContents;
   /** Called with each notification, and with the answers to `ping`. */
@@ -125,15 +127,17 @@ export class NetlinkEvents {
       if (this.#isEnded) break;
       this.#isAlive = true;
       this.#isReady = true;
-      const { onMessage, pauseMs, clock } = this.#parts;
+      const { onMessage, pauseMs = 0, restRatio = 0, clock } = this.#parts;
+      const startedAt = clock.monotonic();
       for (const message of this.#reader.read(chunk)) {
         if (message.kind === "malformed")
           throw new AppError("HOST", `cannot read the kernel's notifications: ${message.reason}`);
         onMessage(message);
       }
       this.#settle(true);
-      if (pauseMs !== undefined && chunk.length < MANY)
-        await new Promise<void>((resume) => clock.after(pauseMs, resume));
+      const rest = restRatio * (clock.monotonic() - startedAt);
+      const pause = Math.max(chunk.length < MANY ? pauseMs : 0, rest);
+      if (pause > 0) await new Promise<void>((resume) => clock.after(pause, resume));
     }
     return await program.ended;
   }

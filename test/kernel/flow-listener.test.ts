@@ -8,6 +8,7 @@ import { conntrackTable, type Flow, type FlowChange } from "../../src/kernel/con
 import { type FlowListener, flowListener } from "../../src/kernel/flow-listener.ts";
 import { hostFiles } from "../../src/kernel/host.ts";
 import { systemClock } from "../../src/kernel/system-clock.ts";
+import { TELLS_STATE_OF_DELETED } from "../support/linux-release.ts";
 import { PATIENCE } from "../support/patience.ts";
 
 const stops: (() => void)[] = [];
@@ -28,7 +29,7 @@ async function listening(socat?: string): Promise<Heard> {
   const listener = flowListener(
     systemClock,
     hostFiles,
-    socat,
+    socat === undefined ? {} : { socat },
   )({
     wants: (change, { state }) => change === "deleted" || state === "time_wait",
     onFlow: (change, flow) => changes.push([change, flow]),
@@ -39,6 +40,7 @@ async function listening(socat?: string): Promise<Heard> {
   return { listener, changes, reasons };
 }
 
+const STATE_OF_DELETED = TELLS_STATE_OF_DELETED ? "time_wait" : "replied";
 const [FROM, VIP, POD] = ["192.0.2.9", "10.96.0.10", "10.244.1.5"];
 
 /** Adds a translated TCP connection, as `conntrack` does by its options. */
@@ -63,9 +65,25 @@ describe("a listener to flows", () => {
     expect(changes).toMatchObject([
       ["created", { client: { address: FROM, port: 1000 }, replySource: { address: POD, port: 8080 } }],
       ["changed", { state: "time_wait", isAnswered: true }],
-      ["deleted", { destination: { address: VIP, port: 80 }, state: "time_wait" }],
+      ["deleted", { destination: { address: VIP, port: 80 }, state: STATE_OF_DELETED }],
     ]);
     expect(reasons).toEqual([]);
+  });
+
+  test("leaves a multiple of the time of each reading to other work", async () => {
+    let now = 0;
+    const pauses: number[] = [];
+    const after: Clock["after"] = (ms, callback) => {
+      pauses.push(ms);
+      return systemClock.after(ms, callback);
+    };
+    // A reading takes 10 ms.
+    const clock = { ...systemClock, after, monotonic: () => (now += 10) };
+    const handlers = { wants: () => true, onFlow: () => {}, onEnd: () => {} };
+    const listener = flowListener(clock, hostFiles, { restRatio: 3 })(handlers);
+    stops.push(() => listener.stop());
+    expect(await listener.ready).toBe(true);
+    expect(pauses).toContain(30);
   });
 
   test("ends with a reason when its socat is killed", async () => {
