@@ -3,8 +3,8 @@ import { defineConfig } from "vitest/config";
 /**
  * The tests that `npm run kernels` runs on each kernel, in an emulated machine that is 10 to 20 times slower:
  * recorded packets, affinity, schedulers, ranges of ports, recorded refusals, drift, changes by other
- * programs, restart, quarantine, life and timeouts of connections, netlink messages and readings, passive
- * health checks, stale chains, the scratch register, resets, pings and the fast path.
+ * programs, restart, quarantine, life, timeouts and notifications of connections, netlink messages and
+ * readings, passive health checks, stale chains, the scratch register, resets, pings and the fast path.
  */
 export default defineConfig({
   test: {
@@ -29,6 +29,7 @@ export default defineConfig({
       "test/kernel/daemon-foreign.test.ts",
       "test/kernel/client-limits.test.ts",
       "test/kernel/connection-life.test.ts",
+      "test/kernel/flow-listener.test.ts",
       "test/kernel/passive-health.test.ts",
       "test/kernel/daemon-passive-health.test.ts",
       "test/kernel/daemon-ejections.test.ts",
