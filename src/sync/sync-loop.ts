@@ -135,23 +135,31 @@ export class SyncLoop {
    * everything, otherwise in the next sync: `read` when it has rendered all current objects, `use` when the
    * kernel has their rules. Changes in between are in neither. If no sync succeeds within 5 seconds, the
    * ruleset is the committed one.
+   * @throws as `read` and `use` do; the sync that calls them goes on
    */
-  atOneMoment<Read, Used>(read: () => Read, use: (read: Read, committed: Ruleset) => Used): Promise<Used> {
+  async atOneMoment<Read, Used>(
+    read: () => Read,
+    use: (read: Read, committed: Ruleset) => Used,
+  ): Promise<Used> {
     const { runner, clock, reconciler } = this.#parts;
     // `reconciler.state` each time, as a sync may replace it.
-    if (runner.pendingSince === undefined) return Promise.resolve(use(read(), reconciler.state.ruleset));
-    return new Promise((resolve) => {
-      const late = clock.after(LONGEST_WAIT, () => {
-        this.#readers.delete(reader);
-        resolve(use(read(), reconciler.state.committedRuleset()));
-      });
+    if (runner.pendingSince === undefined) return use(read(), reconciler.state.ruleset);
+    return await new Promise((resolve, reject) => {
+      const answer = (result: () => Used) => {
+        if (!this.#readers.delete(reader)) return;
+        late.cancel();
+        try {
+          resolve(result());
+        } catch (error) {
+          reject(error);
+        }
+      };
+      const late = clock.after(LONGEST_WAIT, () =>
+        answer(() => use(read(), reconciler.state.committedRuleset())),
+      );
       const reader: WaitingReader = () => {
-        const objects = read();
-        return () => {
-          if (!this.#readers.delete(reader)) return;
-          late.cancel();
-          resolve(use(objects, reconciler.state.ruleset));
-        };
+        const objects = settled(read);
+        return () => answer(() => use(objects(), reconciler.state.ruleset));
       };
       this.#readers.add(reader);
     });
@@ -229,6 +237,18 @@ export class SyncLoop {
         this.#parts.logger.error({ error: messageOf(error) }, "internal error after a sync");
       }
     }
+  }
+}
+
+/** Calls a function now. @returns a function that returns its result, or throws its error */
+function settled<Result>(call: () => Result): () => Result {
+  try {
+    const result = call();
+    return () => result;
+  } catch (error) {
+    return () => {
+      throw error;
+    };
   }
 }
 

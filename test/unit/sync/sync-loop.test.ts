@@ -419,4 +419,37 @@ describe("SyncLoop", () => {
     for (let n = 0; n < 6; n++) await pass(1000);
     expect(await moment).toEqual([1, 0]);
   });
+
+  test.each([
+    ["reads", 1000],
+    ["uses what it read", 1000],
+    ["reads after 5 s without a sync", 6000],
+  ])("goes on if a caller throws while it %s, and gives the error to the caller", async (when, ms) => {
+    const { loop, list, pass, handlers, fake, reports, failures } = setUp();
+    await list();
+    const before = reports.length;
+    fake.timesOut = ms > 1000;
+    handlers.endpointslices.onUpsert("default/web-1", slice({ endpoints: ["10.244.2.11"] }), undefined);
+    const throwing = () => {
+      throw new Error("a faulty caller");
+    };
+    const isReading = when.startsWith("reads");
+    const moment = loop.atOneMoment(isReading ? throwing : () => {}, isReading ? () => {} : throwing);
+    const failed = expect(moment).rejects.toThrow("a faulty caller");
+    for (let passed = 0; passed < ms; passed += 1000) await pass(1000);
+    await failed;
+    fake.timesOut = false;
+    await pass(60_000);
+    expect(reports.length).toBeGreaterThan(before);
+    if (ms === 1000) expect(failures).toEqual([]);
+  });
+
+  test("gives an error of a caller that need not wait to the caller", async () => {
+    const { loop, list } = setUp();
+    await list();
+    const throwing = () => {
+      throw new Error("a faulty caller");
+    };
+    await expect(loop.atOneMoment(throwing, () => {})).rejects.toThrow("a faulty caller");
+  });
 });
