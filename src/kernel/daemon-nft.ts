@@ -24,7 +24,7 @@ export interface DaemonNft {
  * @param memoryBytes limit for a large transaction or listing, see {@link nftMemoryLimit}; undefined for none
  */
 export function daemonNft(path: string, clock: Clock, memoryBytes: number | undefined): DaemonNft {
-  const ownCommits = new OwnCommits();
+  const ownCommits = new OwnCommits(clock);
   const spare = spareProcess(path, APPLY, DAEMON_LIMITS.maxOutputBytes, clock);
   const nft = new NftProgram({
     path,

@@ -3,6 +3,7 @@ import type { Family } from "../../src/base/family.ts";
 import { type Nft, NftProgram } from "../../src/kernel/nft.ts";
 import { OwnCommits } from "../../src/kernel/own-commits.ts";
 import type { ProcessResult, RunProcess } from "../../src/kernel/process.ts";
+import { systemClock } from "../../src/kernel/system-clock.ts";
 import type { Command, TimeoutJson, Transaction } from "../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
@@ -34,7 +35,7 @@ export class FakeNft {
   /** Called when a run starts. The run waits for the result. */
   before: (run: NftRun) => void | Promise<void> = () => {};
   /** The commits of this nft. */
-  readonly ownCommits = new OwnCommits();
+  readonly ownCommits = new OwnCommits(systemClock);
   readonly nft: Nft = new NftProgram({
     path: "nft",
     onApply: (pid) => this.ownCommits.started(pid),

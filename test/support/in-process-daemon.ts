@@ -76,7 +76,7 @@ export class InProcessDaemon {
       version: "test",
       hostVersions: { nft: "nftables v1.1.3", kernel: "6.18.1", socat: "1.8.0.3", nodejs: "v20.20.2" },
       nft,
-      ownCommits: new OwnCommits(),
+      ownCommits: new OwnCommits(clock),
       tables: nftTables(nft),
       system: {
         ...idleHost(),

@@ -146,7 +146,7 @@ async function serve(
 async function openNft({ nftPath }: ProxyOptions, dryRun: boolean, logger: Logger): Promise<DaemonNft> {
   if (!dryRun) return daemonNft(nftPath, systemClock, await nftMemoryLimit(hostFiles, runProcess));
   const nft = dryRunNft(new NftProgram({ path: nftPath }), logger);
-  return { nft, ownCommits: new OwnCommits(), close: () => {} };
+  return { nft, ownCommits: new OwnCommits(systemClock), close: () => {} };
 }
 
 async function objectOrigin(

@@ -6,6 +6,7 @@ import { listTable } from "../../../src/kernel/nft-listings.ts";
 import { OwnCommits } from "../../../src/kernel/own-commits.ts";
 import type { RunProcess } from "../../../src/kernel/process.ts";
 import type { Command, Transaction } from "../../../src/nft/ast/json.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 
 type Family = "ip" | "ip6";
@@ -140,9 +141,10 @@ describe("a commit is ours", () => {
       for (const look of whileRunning) look(pid);
       return { ...ENDED, exitCode: 0, stderr: "", ...end() };
     };
-    const own = new OwnCommits();
+    const clock = new ManualClock();
+    const own = new OwnCommits(clock);
     const nft = new NftProgram({ path: "nft", run, onApply: (pid) => own.started(pid) });
-    return { nft, own, whileRunning };
+    return { nft, own, clock, whileRunning };
   }
 
   test("if a process of a transaction made it, and no other process", async () => {
@@ -174,9 +176,18 @@ describe("a commit is ours", () => {
     expect([1, 2, 3].map((pid) => own.take(pid))).toEqual([true, true, true]);
   });
 
-  test("if its process is one of the last 256", async () => {
-    const { nft, own } = numbered();
-    for (let n = 0; n < 300; n++) await nft.apply(of(element("ip")));
-    expect([44, 45, 300].map((pid) => own.take(pid))).toEqual([false, true, true]);
+  test("for three minutes: another process may get the id of one whose transaction failed", async () => {
+    const { nft, own, clock } = numbered(() => ({
+      exitCode: 1,
+      stderr: "Error: Could not process rule: No",
+    }));
+    const failing = () => expect(nft.apply(of(element("ip")))).rejects.toThrow();
+    await failing();
+    clock.advance(179_999);
+    await failing();
+    await failing();
+    expect([own.has(1), own.take(2)]).toEqual([true, true]);
+    clock.advance(1);
+    expect([own.has(1), own.take(1), own.take(3)]).toEqual([false, false, true]);
   });
 });
