@@ -202,19 +202,34 @@ function trialsOf(state: RulesetState, accepted: Iterable<ServicePortRules>, sus
   };
 }
 
-/** Changes the state of the trials as if only the selected suspects had changed. */
+/**
+ * Changes the state of the trials as if only the selected suspects had changed. Earlier and desired rules
+ * together may need more ids than exist: then it lacks some of those that are to lose theirs, and not
+ * selected ones.
+ */
 function apply(state: RulesetState, suspects: readonly Suspect[], selection: ReadonlySet<Suspect>): void {
-  for (const suspect of suspects) {
+  const isSticky = (rules: ServicePortRules | undefined) => rules?.lists.isSticky === true;
+  const changes = suspects.flatMap((suspect) => {
     const { key, before, after } = suspect;
     // Without either, it was added and removed since the last commit: nothing to change.
     const port = (after ?? before)?.port;
     const family = port && state.families[port.family];
     const wanted = selection.has(suspect) ? after : before;
-    if (family === undefined || wanted === family.servicePortRules(key)) continue;
-    // A mix of earlier and desired rules may need more ids than exist: then this attempt leaves some out.
-    if (wanted === undefined || !family.ids.hasFor(key, wanted.lists.isSticky)) family.remove(key);
-    else family.put(wanted);
+    const current = family?.servicePortRules(key);
+    return family === undefined || wanted === current ? [] : [{ key, family, current, wanted, after }];
+  });
+  for (const { key, family, current, wanted } of changes)
+    if (wanted === undefined || (isSticky(current) && !isSticky(wanted))) family.remove(key);
+  const losesId = ({ wanted, after }: (typeof changes)[number]) => isSticky(wanted) && !isSticky(after);
+  for (const { key, family, wanted } of changes.filter((change) => !losesId(change))) {
+    if (wanted === undefined) continue;
+    if (!family.ids.hasFor(key, isSticky(wanted)))
+      for (const { key: other, after } of suspects)
+        if (isSticky(family.servicePortRules(other)) && !isSticky(after)) family.remove(other);
+    family.put(wanted);
   }
+  for (const { key, family, wanted } of changes.filter(losesId))
+    if (wanted !== undefined && family.ids.hasFor(key, true)) family.put(wanted);
 }
 
 /** Whether a selection is accepted. */

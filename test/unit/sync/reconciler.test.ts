@@ -547,6 +547,28 @@ describe("quarantine", () => {
     },
   );
 
+  test.each(["another", "z-last"])(
+    "takes out a refused service port that needs the last id with session affinity, which %s releases",
+    async (releasing) => {
+      const one = (name: string, number: number, affinitySeconds: number, endpoint: number) => {
+        parts.cache.putService(service({ name, clusterIPs: [`10.96.9.${number}`], affinitySeconds }));
+        parts.cache.putSlice(slice({ service: name, endpoints: [`10.244.2.${endpoint}`] }));
+      };
+      const parts = setUp();
+      parts.view.nodeContext = testNodeContext({ maxStickyPorts: 1 });
+      one(releasing, 1, 60, 20);
+      one("bad", 2, 0, 21);
+      one("a-good", 3, 0, 22);
+      await parts.sync();
+      one(releasing, 1, 0, 20);
+      one("a-good", 3, 0, 23);
+      one("bad", 2, 60, 66);
+      parts.fake.refuses = "10.244.2.66";
+      expect((await parts.sync()).refused).toEqual(["ip default/bad/tcp"]);
+      expect([...parts.reconciler.quarantined.keys()]).toEqual(["ip default/bad/tcp"]);
+    },
+  );
+
   test("takes a refused service port out after a part of it is in the kernel, which is no drift", async () => {
     const parts = setUp();
     await parts.sync();
