@@ -1,4 +1,4 @@
-import type { Transaction } from "../nft/ast/json.ts";
+import type { Rule, Transaction } from "../nft/ast/json.ts";
 import {
   deltaSize,
   type ElementsDelta,
@@ -8,7 +8,13 @@ import {
   type TableDelta,
 } from "../nft/delta.ts";
 import { verdictTarget } from "../nft/elements.ts";
-import { isReplacedChain, type ObjectChange, type ObjectKind, ofKind } from "../nft/table-objects.ts";
+import {
+  changeOf,
+  isReplacedChain,
+  type ObjectChange,
+  type ObjectKind,
+  ofKind,
+} from "../nft/table-objects.ts";
 import { removalTransaction, toTransaction } from "../nft/transaction.ts";
 import { elementSteps, leadsElsewhere } from "./element-steps.ts";
 import { type FrontendKind, PORTS_ALONE } from "./frontend-kinds.ts";
@@ -187,14 +193,20 @@ function partsOf(delta: TableDelta, staleChains: readonly TableDelta[]) {
   const isChangedFirst = newSets.size > 0 && !ofKind(rest, "chain").some(isReplacedChain);
   const isChanged = ({ kind, after }: ObjectChange) =>
     isChangedFirst && kind === "chain" && after !== undefined;
-  const changed = rest.filter(isChanged);
+  const areSetsDeleted = ofKind(rest, "set").some(({ after }) => after === undefined);
+  const chains = ofKind(rest, "chain").filter(isChanged);
+  // Rules that look into deleted sets stay as long as elements lead packets there.
+  const changed = areSetsDeleted ? chains.map(withoutLosses) : chains;
+  const losing = chains.flatMap(({ name, after }, index) =>
+    changeOf("chain", name, changed[index]?.after, after),
+  );
   return {
     declarations: { ...none, objects: added },
     elements: onlyElements(delta, elements.filter(hasChanges)),
     changed: { ...none, objects: changed },
     others: {
       ...delta,
-      objects: rest.filter((change) => !isChanged(change)),
+      objects: [...rest.filter((change) => !isChanged(change)), ...losing],
       elements: others.filter(hasChanges),
     },
     isNeeded:
@@ -276,12 +288,42 @@ function withoutRemovedRanges(all: readonly TableDelta[]) {
 
 /**
  * Whether changes may take effect one by one. Either no existing chain gets other rules, which may need other
- * elements. Or sets are deleted: then the changed chains, which stop looking into these, come last.
+ * elements. Or sets are deleted, and chains only lose rules: then the changed chains, which stop looking into
+ * these sets, come last.
  */
 function canChangeInSteps({ mode, objects }: TableDelta): boolean {
   const changed = ofKind(objects, "chain").filter(({ before, after }) => before && after);
   const areSetsDeleted = ofKind(objects, "set").some(({ after }) => after === undefined);
-  return mode === "change" && (changed.length === 0 || (areSetsDeleted && !changed.some(isReplacedChain)));
+  return mode === "change" && (changed.length === 0 || (areSetsDeleted && changed.every(onlyLosesRules)));
+}
+
+function onlyLosesRules(change: ObjectChange<"chain">): boolean {
+  const known = (change.before?.rules ?? []).map((rule) => JSON.stringify(rule));
+  let next = 0;
+  const isKnown = (text: string) => {
+    next = known.indexOf(text, next) + 1;
+    return next > 0;
+  };
+  return (
+    !isReplacedChain(change) && (change.after?.rules ?? []).every((rule) => isKnown(JSON.stringify(rule)))
+  );
+}
+
+/** The change of a chain that gets its new rules, each after the former ones before it, and loses none. */
+function withoutLosses({ before, after, ...change }: ObjectChange<"chain">): ObjectChange<"chain"> {
+  if (before === undefined || after === undefined) return { before, after, ...change };
+  const wanted = after.rules.map((rule) => JSON.stringify(rule));
+  const rules: Rule[] = [];
+  let next = 0;
+  for (const rule of before.rules) {
+    const index = wanted.indexOf(JSON.stringify(rule), next);
+    if (index === -1) rules.push(rule);
+    else {
+      rules.push(...after.rules.slice(next, index + 1));
+      next = index + 1;
+    }
+  }
+  return { ...change, before, after: { ...after, rules: [...rules, ...after.rules.slice(next)] } };
 }
 
 /** Elements of sets that are deleted go with their set: until then, chains look into it. */

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { FRONTEND_KINDS } from "../../../src/features/frontends.ts";
+import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/features/passive-health-checks/check.ts";
 import type { Transaction } from "../../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../../src/nft/ast/ruleset.ts";
 import { diffRuleset, type TableDelta } from "../../../src/nft/delta.ts";
@@ -10,6 +11,7 @@ import {
   trialTransactions,
   withoutObjectDeletions,
 } from "../../../src/ruleset/apply-plan.ts";
+import type { FamilyContext } from "../../../src/ruleset/node-context.ts";
 import { STEP_NAMES, type Step } from "../../../src/ruleset/plan-step.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import { evaluate } from "../../../src/trace/evaluate.ts";
@@ -231,6 +233,77 @@ test("no step loses a range that moves from a sticky Service whose endpoints cha
       expect.objectContaining({ kind: "delivered", translated: true }),
     ]);
   }
+});
+
+test("no step loses a NodePort whose addresses change while the last source ranges go", () => {
+  const withNodePort = (guarded: boolean, nodePorts: FamilyContext["nodePorts"]): Ruleset => {
+    const { ip } = rules(
+      ["10.244.1.1"],
+      {
+        ports: [port(80, { nodePort: 30080 })],
+        loadBalancerIPs: ["203.0.113.1"],
+        sourceRanges: guarded ? ["10.0.0.0/8"] : [],
+      },
+      { nodePorts },
+    );
+    return ip === undefined ? {} : { ip };
+  };
+  const kernel = new FakeKernel();
+  const before = withNodePort(true, { kind: "addresses", addresses: ["192.0.2.2"] });
+  kernel.apply(toTransaction(diffRuleset({}, before)));
+  const after = withNodePort(false, { kind: "all" });
+  const packet: Packet = {
+    from: { address: "10.1.2.3", at: "outside", iifname: "eth0" },
+    ...{ to: "192.0.2.2", port: 30080, protocol: "tcp" },
+  };
+  for (const step of applyPlan(diffRuleset(before, after), { chunkSize: 0, kinds: FRONTEND_KINDS })) {
+    for (const transaction of transactionsOf(step)) kernel.apply(transaction);
+    const outcomes = evaluate(
+      Object.values(kernel.ruleset),
+      { localAddresses: new Set(["192.0.2.2"]) },
+      packet,
+    );
+    expect([step.name, ...outcomes]).toEqual([
+      step.name,
+      expect.objectContaining({ kind: "delivered", translated: true }),
+    ]);
+  }
+  expect(rulesetText(kernel.ruleset)).toBe(rulesetText(after));
+});
+
+test.each([0, 100])(
+  "no step admits a client that the source ranges of a deleted Service exclude while port ranges come, with %i elements in a transaction",
+  (chunkSize) => {
+    const kernel = new FakeKernel();
+    const guarded = { loadBalancerIPs: ["203.0.113.1"], sourceRanges: ["10.0.0.0/8"] };
+    const before = rules(["10.244.1.1"], guarded);
+    kernel.apply(toTransaction(diffRuleset({}, before)));
+    const after = rules(["10.244.1.1"], ranges(1000));
+    const packet: Packet = {
+      from: { address: "198.51.100.1", at: "outside", iifname: "eth0" },
+      ...{ to: "203.0.113.1", port: 80, protocol: "tcp" },
+    };
+    for (const step of applyPlan(diffRuleset(before, after), { chunkSize, kinds: FRONTEND_KINDS })) {
+      for (const transaction of transactionsOf(step)) kernel.apply(transaction);
+      const outcomes = evaluate(Object.values(kernel.ruleset), { localAddresses: new Set() }, packet);
+      expect([step.name, outcomes.some((one) => one.kind === "delivered" && one.translated)]).toEqual([
+        step.name,
+        false,
+      ]);
+    }
+  },
+);
+
+test.each<[string, Parameters<typeof rules>[1]]>([
+  ["source ranges", { loadBalancerIPs: ["203.0.113.1"], sourceRanges: ["10.0.0.0/8"] }],
+  ["port ranges", ranges(1000)],
+  ["client limits", { clientLimits: { connections: 1 } }],
+  ["a passive health check", { passiveHealthCheck: DEFAULT_PASSIVE_HEALTH_CHECK }],
+  ["connection timeouts", { connectionTimeouts: { "tcp-established": 60_000 } }],
+])("a large plan that takes away the last Service with %s has steps: its chains go last", (_, options) => {
+  const steps = planned(rules(MANY, { ...options, clusterIPs: ["10.96.0.10", "fd00::1"] }), NONE, 2);
+  expect(steps).toContain("chains without removed sets");
+  expect(steps).not.toContain("everything at once");
 });
 
 describe("the elements of a plan", () => {
