@@ -1,4 +1,5 @@
 import { addToGroup } from "../base/group-by.ts";
+import { pieceMeter, resultOf, sorting } from "../base/pieces.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "./endpoint-slice.ts";
 import type { ServicePortSpec } from "./service.ts";
 import type { ServicePort } from "./service-port.ts";
@@ -36,12 +37,32 @@ export class SlicesByPort {
 
   /** @param names the names of the ports to ask for; all if absent */
   constructor(slices: readonly EndpointSlice[], names?: ReadonlySet<string>) {
+    resultOf(this.#add(slices, names));
+  }
+
+  /** Does the same in steps: a Service may have thousands of slices, each with thousands of ports. */
+  static *reading(
+    slices: readonly EndpointSlice[],
+    names: ReadonlySet<string>,
+  ): Generator<undefined, SlicesByPort> {
+    const byPort = new SlicesByPort([]);
+    yield* byPort.#add(slices, names);
+    return byPort;
+  }
+
+  *#add(
+    slices: readonly EndpointSlice[],
+    names: ReadonlySet<string> | undefined,
+  ): Generator<undefined, void> {
     if (names?.size === 0) return;
+    const isPieceDone = pieceMeter();
     for (const slice of slices) {
+      if (slice.endpoints.length === 0) continue;
       for (const port of slice.ports) {
         const name = portNameOf(port);
         if (names?.has(name) !== false) addToGroup(this.#named, name, { slice, port: port.port });
       }
+      if (isPieceDone(slice.ports.length)) yield;
     }
   }
 
@@ -53,35 +74,44 @@ export class SlicesByPort {
    * with the largest share.
    * @param among the endpoints of a slice to choose from; all if absent
    */
-  endpointsOf(
+  endpointsOf(...of: Parameters<SlicesByPort["readingEndpoints"]>): Endpoint[] {
+    return resultOf(this.readingEndpoints(...of));
+  }
+
+  /** Does {@link SlicesByPort.endpointsOf} in steps. */
+  *readingEndpoints(
     { family, spec }: PortInFamily,
     nodeName: string,
     shareOf = EQUAL,
     among: (slice: EndpointSlice) => Iterable<SliceEndpoint> = ({ endpoints }) => endpoints,
-  ): Endpoint[] {
+  ): Generator<undefined, Endpoint[]> {
     const all: Endpoint[] = [];
+    const isPieceDone = pieceMeter();
     for (const { slice, port } of this.#named.get(portNameOf(spec)) ?? []) {
       if (slice.family !== family) continue;
       const share = shareOf(slice);
       for (const source of among(slice)) all.push(endpointOf(source, share, port, nodeName));
+      if (isPieceDone(slice.endpoints.length)) yield;
     }
-    return withoutRepeated(all.sort(byTarget));
+    return withoutRepeated(yield* sorting(all, byTarget));
   }
 }
 
-/** The names of the ports whose endpoints differ between two lists of slices of a Service. */
-export function portsBetween(
+/** Finds the names of the ports whose endpoints differ between two lists of slices of a Service, in steps. */
+export function* comparingPorts(
   before: readonly EndpointSlice[],
   after: readonly EndpointSlice[],
-): ReadonlySet<string> {
+): Generator<undefined, ReadonlySet<string>> {
   const names = new Set<string>();
   if (before === after) return names;
+  const isPieceDone = pieceMeter();
   const kept = new Set(after);
   const gone = new Map(before.flatMap((slice) => (kept.delete(slice) ? [] : [[slice.name, slice]])));
   for (const slice of kept) {
     const known = gone.get(slice.name);
     if (known !== undefined && haveSameEndpoints(known, slice)) gone.delete(slice.name);
     else for (const port of slice.ports) names.add(portNameOf(port));
+    if (isPieceDone(slice.ports.length + slice.endpoints.length)) yield;
   }
   for (const { ports } of gone.values()) for (const port of ports) names.add(portNameOf(port));
   return names;

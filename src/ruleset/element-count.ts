@@ -1,81 +1,100 @@
-import type { Family } from "../base/family.ts";
+import type { ByFamily, Family } from "../base/family.ts";
+import { pieceMeter } from "../base/pieces.ts";
 import { type Excess, excessOf } from "../model/budgets.ts";
 import { portNameOf } from "../model/endpoint.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
-import { hasFamily, type Service, type ServicePortSpec } from "../model/service.ts";
+import { hasFamily, type Service } from "../model/service.ts";
 import { type PortOfService, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
 import {
   type AddressCounts,
   drawsIn,
   type FamilyContext,
+  type FeatureBudgetParts,
   hasIntervals,
   intervalsIn,
+  type ListWeights,
   type NodeContext,
 } from "./node-context.ts";
 import { mostElements } from "./source-ranges.ts";
 
-/** Counts the endpoints of some slices, whatever their conditions: they may become ready at any time. */
-interface Endpoints {
+/** The endpoints of one port of slices, whatever their conditions: they may become ready at any time. */
+export interface EndpointCount extends ListWeights {
   readonly count: number;
   /** Number of endpoints on this node. */
   readonly local: number;
-  /** A slice once for each of its ports that they have. */
-  readonly slices: readonly EndpointSlice[];
 }
 
-/**
- * The per-Service budget that a Service exceeds; undefined if it exceeds none.
- * @param count its {@link elementCount}
- */
+/** What a Service and its slices would have at most, including endpoints that are not ready. */
+export interface ServiceCount {
+  /** The number of elements in the kernel. */
+  readonly elements: number;
+  /** What it wants of each budget that it uses, by the budget's name. */
+  readonly amounts: ReadonlyMap<string, ByFamily<number>>;
+}
+
+/** Shared to save memory: most Services use no feature. */
+export const NO_AMOUNTS: ServiceCount["amounts"] = new Map();
+
+/** The per-Service budget that a Service exceeds; undefined if it exceeds none. */
 export function ownExcess(
   service: Service,
-  slices: readonly EndpointSlice[],
-  count: number,
+  { elements, amounts }: ServiceCount,
   nodeContext: NodeContext,
 ): Excess | undefined {
   const [context] = nodeContext;
   if (service.excess !== undefined || context === undefined) return service.excess;
-  for (const { budget } of context.features) {
-    if (budget?.ofService === undefined) continue;
+  for (const { name, budget } of context.features) {
+    const amount = budget?.ofService && amounts.get(name);
+    if (budget?.ofService === undefined || amount === undefined) continue;
     const { limit, words } = budget.ofService;
-    const amount = nodeContext.reduce((sum, one) => sum + budget.amountOf({ service, slices }, one), 0);
-    const excess = excessOf(words, amount, limit);
+    const excess = excessOf(words, amount.ip + amount.ip6, limit);
     if (excess !== undefined) return excess;
   }
-  return excessOf("maxServiceElements", count, context.maxServiceElements);
+  return excessOf("maxServiceElements", elements, context.maxServiceElements);
 }
 
 /**
- * The maximum number of elements of a Service and its slices in the kernel, including endpoints that are not
- * ready. Computed without creating them: ports, addresses and endpoints multiply, so a Service of a few
- * kilobytes can have millions.
+ * Counts what a Service and its slices may have, in steps and without creating it: ports, addresses and
+ * endpoints multiply, so a Service of a few kilobytes can have millions of elements.
+ * @param budgets those of all features
  */
-export function elementCount(
+export function* counting(
   service: Service,
   slices: readonly EndpointSlice[],
   nodeContext: NodeContext,
-): number {
-  let count = 0;
+  budgets: readonly FeatureBudgetParts[],
+): Generator<undefined, ServiceCount> {
+  const isPieceDone = pieceMeter();
+  let elements = 0;
+  let amounts: Map<string, ByFamily<number>> | undefined;
   for (const context of nodeContext) {
     const { family } = context;
-    if (!hasFamily(service, family) || service.ports.length === 0) continue;
-    const addresses = frontendAddresses(service, context);
-    const counted = countedByPort(slices, context);
-    for (const { budget, mostElements: ofAddresses } of context.features) {
-      const amount = budget?.amountOf({ service, slices }, context) ?? 0;
-      if (amount > 0)
-        count += budget?.elements === undefined ? service.ports.length : budget.elements * amount;
-      if (ofAddresses !== undefined) count += ofAddresses(addresses);
+    if (!hasFamily(service, family)) continue;
+    const endpoints = yield* countingByPort(slices, context);
+    for (const { name, amountOf } of budgets) {
+      const amount = amountOf({ service, endpoints }, context);
+      if (amount === 0) continue;
+      amounts ??= new Map();
+      amounts.set(name, { ip: 0, ip6: 0, ...amounts.get(name), [family]: amount });
     }
-    count += 1 + rangeElements(service, addresses.guarded, family);
+    if (service.ports.length === 0) continue;
+    const addresses = frontendAddresses(service, context);
+    for (const { name, budget, mostElements: ofAddresses } of context.features) {
+      const amount = amounts?.get(name)?.[family] ?? 0;
+      if (amount > 0)
+        elements += budget?.elements === undefined ? service.ports.length : budget.elements * amount;
+      if (ofAddresses !== undefined) elements += ofAddresses(addresses);
+    }
+    elements += 1 + rangeElements(service, addresses.guarded, family);
     for (const spec of service.ports) {
       const port = { family, service, spec };
-      count +=
+      elements +=
         frontendElements(port, addresses, context) +
-        listElements(port, counted.get(portNameOf(spec)), context);
+        listElements(port, endpoints.get(portNameOf(spec)), context);
+      if (isPieceDone(1)) yield;
     }
   }
-  return count;
+  return { elements, amounts: amounts ?? NO_AMOUNTS };
 }
 
 /** Counts source ranges, and what leads to them from guarded addresses. */
@@ -131,21 +150,15 @@ export function intervalCount(service: Service, context: FamilyContext): number 
   return count === 0 ? 0 : count * (1 + frontendAddresses(service, context).external);
 }
 
-/** The number of endpoints of some ports of a Service, counted at each port. */
-export function endpointCount(
-  slices: readonly EndpointSlice[],
-  ports: readonly ServicePortSpec[],
+function listElements(
+  port: PortOfService,
+  endpoints: EndpointCount | undefined,
   context: FamilyContext,
 ): number {
-  if (ports.length === 0) return 0;
-  const counted = countedByPort(slices, context);
-  return ports.reduce((sum, spec) => sum + (counted.get(portNameOf(spec))?.count ?? 0), 0);
-}
-
-function listElements(port: PortOfService, endpoints: Endpoints | undefined, context: FamilyContext): number {
   if (endpoints === undefined) return 0;
-  const { count: all, local, slices } = endpoints;
-  const numbersOf = (count: number) => drawsIn(context)?.mostNumbers(port, slices, count, context) ?? count;
+  const { count: all, local } = endpoints;
+  const numbersOf = (count: number) =>
+    drawsIn(context)?.mostNumbers(port, endpoints, count, context) ?? count;
   const isDoubled = hasIntervals(port, context);
   let count = isDoubled ? 2 * local : local;
   if (usesClusterEndpoints(port)) count += ofList(port, all, numbersOf(all), isDoubled);
@@ -160,23 +173,39 @@ function ofList({ service }: PortOfService, endpoints: number, numbers: number, 
   return 1 + numbers + 2 + endpoints + (isDoubled ? 1 + endpoints : 0);
 }
 
-/** The endpoints of a family's slices by the names of their ports: reads each slice once. */
-function countedByPort(
+/** The endpoints of a family's slices by the names of their ports: reads each slice once, in steps. */
+function* countingByPort(
   slices: readonly EndpointSlice[],
-  { family, place }: FamilyContext,
-): ReadonlyMap<string, Endpoints> {
-  const counted = new Map<string, { count: number; local: number; slices: EndpointSlice[] }>();
+  context: FamilyContext,
+): Generator<undefined, ReadonlyMap<string, EndpointCount>> {
+  const { family, place } = context;
+  const weightOf = drawsIn(context)?.shareOf ?? EQUAL;
+  const isPieceDone = pieceMeter();
+  const counted = new Map<string, Writable<EndpointCount>>();
   for (const slice of slices) {
-    if (slice.family !== family || slice.endpoints.length === 0) continue;
+    const { length } = slice.endpoints;
+    if (slice.family !== family || length === 0) continue;
     const local = slice.endpoints.countOn(place.name);
+    const weight = weightOf(slice);
     for (const port of slice.ports) {
       const name = portNameOf(port);
-      const of = counted.get(name) ?? { count: 0, local: 0, slices: [] };
-      of.count += slice.endpoints.length;
+      let of = counted.get(name);
+      if (of === undefined) {
+        of = { count: 0, local: 0, sum: 0, lightest: Number.POSITIVE_INFINITY, heaviest: 0 };
+        counted.set(name, of);
+      }
+      of.count += length;
       of.local += local;
-      of.slices.push(slice);
-      counted.set(name, of);
+      of.sum += length * weight;
+      of.heaviest = Math.max(of.heaviest, weight);
+      // Drained endpoints are never in a list with others.
+      if (weight > 0) of.lightest = Math.min(of.lightest, weight);
     }
+    if (isPieceDone(slice.ports.length + length)) yield;
   }
   return counted;
 }
+
+const EQUAL = () => 1;
+
+type Writable<T> = { -readonly [Field in keyof T]: T[Field] };

@@ -248,7 +248,7 @@ export class EndpointLists {
       if (listBefore === listAfter && last.kinds === port.writtenKinds) continue;
       const orderBefore = last.orders[name] ?? listBefore?.targets ?? [];
       const before = listBefore && { list: listBefore, order: orderBefore, ids: last.ids };
-      const order = listAfter && orderOf(listAfter, orderBefore);
+      const order = listAfter && orderOf(listAfter, orderBefore, listBefore?.targets);
       const after = listAfter && order && { list: listAfter, order, ids: port.endpointIds };
       // `orderOf` returns the same array if it is sorted.
       port.orders = withOrder(port.orders, name, order === listAfter?.targets ? undefined : order);
@@ -419,9 +419,17 @@ function targetsOf({ cluster, local }: ServicePortLists): readonly string[] {
   return [...new Set([...cluster.targets, ...local.targets])].sort();
 }
 
-/** The targets of a list by number. Targets keep their earlier numbers where possible; slots are fixed. */
-function orderOf({ slots, targets }: EndpointList, before: readonly string[]): readonly string[] {
-  return slots === undefined ? placed(before, targets) : targets;
+/**
+ * The targets of a list by number. Targets keep their earlier numbers where possible; slots are fixed.
+ * @param before the earlier targets by number
+ * @param sorted the same, sorted; undefined if they were adopted
+ */
+function orderOf(
+  { slots, targets }: EndpointList,
+  before: readonly string[],
+  sorted: readonly string[] | undefined,
+): readonly string[] {
+  return slots === undefined ? placed(before, targets, sorted) : targets;
 }
 
 function withOrder(orders: Orders, name: ListName, order: readonly string[] | undefined): Orders {

@@ -7,25 +7,51 @@ import { ENDPOINTS } from "./sets.ts";
  * Assigns the values of a list to the indexes 0 to N-1 with few changes: a value keeps its index if that is
  * below N; the others take free indexes.
  * @param previous the earlier value at each index; may have duplicates and values that are not in the list
- * @param values N different values
+ * @param values N different values, sorted
+ * @param before the different values of `previous`, sorted; found out if absent, which takes longer
  * @returns `values` itself if that is the result
  */
-export function placed(previous: readonly string[], values: readonly string[]): readonly string[] {
+export function placed(
+  previous: readonly string[],
+  values: readonly string[],
+  before: readonly string[] = [...new Set(previous)].sort(),
+): readonly string[] {
   if (previous === values || previous.length === 0) return values;
-  const waiting = new Set(values);
+  const { gone, come: waiting } = difference(before, values);
+  const seen = previous.length === before.length ? undefined : new Set<string>();
   const result = new Array<string | undefined>(values.length);
-  const kept = Math.min(previous.length, values.length);
-  for (let index = 0; index < kept; index++) {
+  for (let index = 0; index < previous.length; index++) {
     const value = previous[index] as string;
-    if (waiting.delete(value)) result[index] = value;
+    if (gone.has(value) || seen?.has(value)) continue;
+    if (index < values.length) result[index] = value;
+    else waiting.push(value);
+    seen?.add(value);
   }
   let index = 0;
-  for (const value of waiting) {
+  for (const value of waiting.sort()) {
     while (result[index] !== undefined) index++;
     result[index] = value;
   }
   const placement = result as string[];
   return placement.every((value, at) => value === values[at]) ? values : placement;
+}
+
+/** The values that only one of two sorted lists has: without a set of all values, which takes longer. */
+function difference(
+  before: readonly string[],
+  after: readonly string[],
+): { readonly gone: ReadonlySet<string>; readonly come: string[] } {
+  const gone = new Set<string>();
+  const come: string[] = [];
+  let index = 0;
+  for (const value of after) {
+    for (let known = before[index]; known !== undefined && known < value; known = before[++index])
+      gone.add(known);
+    if (before[index] === value) index++;
+    else come.push(value);
+  }
+  for (const known of before.slice(index)) gone.add(known);
+  return { gone, come };
 }
 
 /** The ids of a service port's endpoints by target: numbers to add to its own id. */

@@ -1,8 +1,8 @@
 import { type ByFamily, byFamily, FAMILIES } from "../base/family.ts";
 import type { ServiceName } from "../model/ids.ts";
-import { hasFamily, type Service, withoutFeature } from "../model/service.ts";
-import type { ServedObjects } from "../model/service-port.ts";
+import { type Service, withoutFeature } from "../model/service.ts";
 import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
+import type { ServiceCount } from "./element-count.ts";
 import { contextOf, type FeatureBudgetParts, type NodeContext, type OwnBudget } from "./node-context.ts";
 import { AllPorts, PortReasons } from "./port-reasons.ts";
 
@@ -44,6 +44,11 @@ interface ServiceClaim extends Claim {
   readonly service: Service;
 }
 
+/** A Service with what it wants of budgets. */
+interface CountedService extends Pick<ServiceCount, "amounts"> {
+  readonly service: Service;
+}
+
 /** Divides a feature among Services by age, for each family. One namespace gets at most half. */
 export class FeatureBudget {
   readonly #count: FeatureBudgetParts;
@@ -72,16 +77,16 @@ export class FeatureBudget {
   /**
    * Replaces the claims of Services, and divides again.
    * @param names the Services that changed
-   * @param objectsOf a Service with its slices; undefined if it is not served
+   * @param countOf a Service as it was counted; undefined if it is not served
    * @returns the Services whose outcome changed
    */
   decide(
     names: Iterable<ServiceName>,
-    objectsOf: (name: ServiceName) => ServedObjects | undefined,
+    countOf: (name: ServiceName) => CountedService | undefined,
     nodeContext: NodeContext,
   ): ReadonlySet<ServiceName> {
     const replaced: ServiceName[] = [];
-    for (const name of names) if (this.#claim(name, objectsOf(name), nodeContext)) replaced.push(name);
+    for (const name of names) if (this.#claim(name, countOf(name), nodeContext)) replaced.push(name);
     const before = this.#shortfalls();
     const changed = new Set<ServiceName>();
     for (const context of nodeContext) {
@@ -98,13 +103,12 @@ export class FeatureBudget {
   }
 
   /** @returns whether the Service object has changed */
-  #claim(name: ServiceName, served: ServedObjects | undefined, nodeContext: NodeContext): boolean {
+  #claim(name: ServiceName, served: CountedService | undefined, nodeContext: NodeContext): boolean {
     const service = served?.service;
     let isReplaced = false;
     for (const family of FAMILIES) {
-      const context = contextOf(nodeContext, family);
-      const isServed = served !== undefined && context !== undefined && hasFamily(served.service, family);
-      const amount = isServed ? this.#count.amountOf(served, context) : 0;
+      const isProgrammed = contextOf(nodeContext, family) !== undefined;
+      const amount = isProgrammed ? (served?.amounts.get(this.#count.name)?.[family] ?? 0) : 0;
       const budget = this.#budgets[family];
       const known = budget.claimOf(name);
       // Most Services do not use the feature.

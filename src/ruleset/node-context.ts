@@ -4,7 +4,7 @@ import type { Endpoint, ShareOf } from "../model/endpoint.ts";
 import type { EndpointChoice, Place } from "../model/endpoint-choice.ts";
 import type { NodePortAddresses } from "../model/node.ts";
 import type { Service } from "../model/service.ts";
-import type { PortOfService, ServedObjects, ServicePort } from "../model/service-port.ts";
+import type { PortOfService, ServicePort } from "../model/service-port.ts";
 import type { LastStatement, Rule, Statement } from "../nft/ast/json.ts";
 import type { Chain, Flowtable, SetSpec, TimeoutPolicy } from "../nft/ast/ruleset.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
@@ -192,15 +192,23 @@ export interface DrawPart {
   readonly shareOf: ShareOf;
   /**
    * Maximum number of numbers of a list.
-   * @param slices those of its port, once for each time that they name it
+   * @param weights those of the endpoints of its port
    * @param count the number of its endpoints
    */
   readonly mostNumbers: (
     port: PortOfService,
-    slices: ServedObjects["slices"],
+    weights: ListWeights,
     count: number,
     context: FamilyContext,
   ) => number;
+}
+
+/** The shares of all endpoints of a service port. */
+export interface ListWeights {
+  readonly sum: number;
+  /** The lightest and the heaviest slice. A share of 0 is not the lightest; infinite if all are 0. */
+  readonly lightest: number;
+  readonly heaviest: number;
 }
 
 /** How a feature ejects endpoints from lists. */
@@ -295,6 +303,12 @@ export interface FeatureNeeds {
   readonly release?: { readonly name: string; readonly hint: string; readonly statement: LastStatement };
 }
 
+/** A Service, and the number of endpoints in its slices by the names of their ports. */
+export interface CountedObjects {
+  readonly service: Service;
+  readonly endpoints: ReadonlyMap<string, { readonly count: number }>;
+}
+
 /** A feature with a budget: how it is counted in a family, and how its shortfall is reported. */
 export interface FeatureBudgetParts {
   readonly name: string;
@@ -307,13 +321,13 @@ export interface FeatureBudgetParts {
   /** What `check` names: the annotation, or the path of a field if it is none or one of several. */
   readonly annotation?: string;
   readonly path?: string;
-  readonly amountOf: (of: ServedObjects, context: FamilyContext) => number;
+  readonly amountOf: (of: CountedObjects, context: FamilyContext) => number;
   /** One namespace gets at most half of it, rounded up; the oldest Services come first. */
   readonly limitOf: (context: FamilyContext) => number;
   /** What is counted, after "can have 64 ". */
   readonly what: string;
   /** The name of what several Services count as one; it differs for what counts separately. */
-  readonly sharedOf?: (of: ServedObjects) => string | undefined;
+  readonly sharedOf?: (of: Pick<CountedObjects, "service">) => string | undefined;
   readonly without: (service: Service) => Service;
   /** The reason to give if the limit is 0; absent if the limit itself is the reason. */
   readonly none?: string;

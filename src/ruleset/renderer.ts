@@ -45,6 +45,9 @@ interface Progress {
  */
 const VISITS_PER_ELEMENT = 8;
 
+/** Maximum number of endpoints of a service port that is rendered in one step: they take a few ms. */
+const FEW = 1000;
+
 const NO_PORTS: readonly ServicePort[] = [];
 const NOT_SERVED: Served = { ports: NO_PORTS, slices: [] };
 const NO_EXCESS: readonly ReasonsOfService[] = [];
@@ -134,7 +137,7 @@ export class Renderer {
     for (const name of dirty) {
       const before = budgets.elementsOf(name);
       const [service, slices] = [this.#cache.service(name), this.#cache.slices(name)];
-      const changedPorts = budgets.recount(name, service, slices, this.#nodeContext) ?? "all";
+      const changedPorts = (yield* budgets.recounting(name, service, slices, this.#nodeContext)) ?? "all";
       this.#addWaiting(name, Math.max(before, this.#sizeOf(name)), changedPorts);
       yield;
     }
@@ -273,9 +276,9 @@ export class Renderer {
       yield;
     }
     const due = this.#due(wanted, progress);
-    const byPort = new SlicesByPort(slices, new Set(due.map(({ spec }) => portNameOf(spec))));
+    const byPort = yield* SlicesByPort.reading(slices, new Set(due.map(({ spec }) => portNameOf(spec))));
     for (const [index, port] of due.entries()) {
-      if (this.#isFull(maxWork) || !this.#replacePort(port, byPort, progress, maxWork)) {
+      if (this.#isFull(maxWork) || !(yield* this.#replacingPort(port, byPort, progress, maxWork))) {
         progress.changed = "none";
         progress.unfinished = new Set(due.slice(index).map(({ key }) => key));
         return;
@@ -322,17 +325,28 @@ export class Renderer {
   }
 
   /**
+   * Renders a service port again, in steps.
    * @returns false if it has to wait: its source ranges are not all written yet, or no list id is free until
    * another waiting Service releases one
    */
-  #replacePort(port: ServicePort, slices: SlicesByPort, progress: Progress, maxWork: number): boolean {
+  *#replacingPort(
+    port: ServicePort,
+    slices: SlicesByPort,
+    progress: Progress,
+    maxWork: number,
+  ): Generator<undefined, boolean> {
     const context = contextOf(this.#nodeContext, port.family);
     const family = this.state.families[port.family];
     if (context === undefined || family === undefined) return true;
+    const shareOf = drawsIn(context)?.shareOf;
+    const endpoints = yield* slices.readingEndpoints(port, context.place.name, shareOf);
     const before = family.servicePortRules(port.key)?.port.service;
-    const endpoints = slices.endpointsOf(port, context.place.name, drawsIn(context)?.shareOf);
+    const isLong = endpoints.length > FEW;
+    if (isLong) yield;
     const choice = chooseEndpoints(port, endpoints, context.place, ejectionFor(port, this.#cache, context));
+    if (isLong) yield;
     const rules = renderServicePort(port, choice, context, before);
+    if (isLong) yield;
     this.#visits += 1 + endpoints.length;
     const excess = limitExceededBy(rules);
     if (excess !== undefined) {

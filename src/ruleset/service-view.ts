@@ -1,3 +1,4 @@
+import { resultOf } from "../base/pieces.ts";
 import { type Endpoint, portNameOf, SlicesByPort } from "../model/endpoint.ts";
 import {
   chooseEndpoints,
@@ -10,7 +11,7 @@ import type { ObjectCache } from "../model/object-cache.ts";
 import { type ServicePort, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
 import type { Refusal } from "./chain-names.ts";
 import { ejectionFor } from "./ejection.ts";
-import { elementCount, ownExcess } from "./element-count.ts";
+import { counting, ownExcess } from "./element-count.ts";
 import type { FamilyState } from "./family-state.ts";
 import type { FrontendRules } from "./frontend-rules.ts";
 import { parseFrontendKey } from "./keys.ts";
@@ -102,7 +103,8 @@ export function viewService(
   if (service === undefined) return [];
   // Counts again, as the Service may have changed since its rules were made.
   const slices = cache.slices(name);
-  const excess = ownExcess(service, slices, elementCount(service, slices, nodeContext), nodeContext);
+  const count = resultOf(counting(service, slices, nodeContext, budgets.features));
+  const excess = ownExcess(service, count, nodeContext);
   const isOver = (excess ?? budgets.excessOf(name)) !== undefined;
   const all = budgets.asServed(service);
   const own = isOver ? all.filter(({ family }, index) => all[index - 1]?.family !== family) : all;

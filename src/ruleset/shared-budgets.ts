@@ -1,18 +1,18 @@
 import { FAMILIES } from "../base/family.ts";
 import type { Excess } from "../model/budgets.ts";
-import { portsBetween } from "../model/endpoint.ts";
+import { comparingPorts } from "../model/endpoint.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { ServiceName } from "../model/ids.ts";
 import type { Service } from "../model/service.ts";
 import { type ServedObjects, type ServicePort, servicePortsOf } from "../model/service-port.ts";
 import { AgeBudget, type Claim, type Shortfall } from "./age-budget.ts";
-import { elementCount, ownExcess } from "./element-count.ts";
+import { counting, NO_AMOUNTS, ownExcess, type ServiceCount } from "./element-count.ts";
 import { budgetsOf, FeatureBudget } from "./feature-budget.ts";
 import type { FeatureBudgetParts, NodeContext } from "./node-context.ts";
 import { PortReasons } from "./port-reasons.ts";
 
 /** A Service and its slices when their elements were counted. */
-interface Counted extends Claim, ServedObjects {
+interface Counted extends Claim, ServedObjects, Pick<ServiceCount, "amounts"> {
   readonly service: Service;
   /** Its ports with all features, once somebody has asked. They stay the same objects while it does. */
   ports: readonly ServicePort[] | undefined;
@@ -45,33 +45,32 @@ export class SharedBudgets {
   }
 
   /**
-   * Counts a Service again. Call {@link SharedBudgets.decide} afterwards.
+   * Counts a Service again, in steps. Call {@link SharedBudgets.decide} afterwards.
    * @param service undefined for a deleted one
    * @returns the names of the ports whose slices changed since it was last counted; undefined if the Service
    * itself did
    */
-  recount(
+  *recounting(
     name: ServiceName,
     service: Service | undefined,
     slices: readonly EndpointSlice[],
     nodeContext: NodeContext,
-  ): ReadonlySet<string> | undefined {
+  ): Generator<undefined, ReadonlySet<string> | undefined> {
     const before = this.#elements.claimOf(name);
+    const known = before?.service === service ? before : undefined;
+    const count = service && (yield* counting(service, slices, nodeContext, this.features));
+    const changed = known && (yield* comparingPorts(known.slices, slices));
     this.#counted.add(name);
     this.#excessive.delete(name);
-    if (service === undefined) {
-      this.#elements.set(name, undefined);
-      return undefined;
-    }
-    const amount = elementCount(service, slices, nodeContext);
-    const excess = ownExcess(service, slices, amount, nodeContext);
-    if (excess !== undefined) this.#excessive.set(name, { service, excess });
-    const known = before?.service === service ? before : undefined;
+    const excess = service && count && ownExcess(service, count, nodeContext);
+    if (service !== undefined && excess !== undefined) this.#excessive.set(name, { service, excess });
+    const isCounted = service !== undefined && count !== undefined && excess === undefined;
+    const { elements: amount = 0, amounts = NO_AMOUNTS } = count ?? {};
     this.#elements.set(
       name,
-      excess === undefined ? { service, slices, amount, ports: known?.ports } : undefined,
+      isCounted ? { service, slices, amount, amounts, ports: known?.ports } : undefined,
     );
-    return known && portsBetween(known.slices, slices);
+    return changed;
   }
 
   /**
@@ -82,9 +81,9 @@ export class SharedBudgets {
     const { maxElements: all, maxNamespaceElements: namespace } = nodeContext[0] ?? NO_LIMITS;
     const changed = new Set(this.#elements.decide({ all, namespace }));
     for (const name of changed) this.#counted.add(name);
-    const objectsOf = (name: ServiceName) => this.#claimServed(name);
+    const countOf = (name: ServiceName) => this.#claimServed(name);
     for (const feature of this.#features.values())
-      for (const name of feature.decide(this.#counted, objectsOf, nodeContext)) changed.add(name);
+      for (const name of feature.decide(this.#counted, countOf, nodeContext)) changed.add(name);
     this.#counted.clear();
     return changed;
   }

@@ -1,8 +1,7 @@
 import { decodeEndpointSlice } from "../../src/kube/decode/endpoint-slice.ts";
 import { decodeService } from "../../src/kube/decode/service.ts";
 import { MAX_SERVICE_ELEMENTS } from "../../src/model/budgets.ts";
-import { elementCount } from "../../src/ruleset/element-count.ts";
-import { testNodeContext } from "../support/build.ts";
+import { elementCount, testNodeContext } from "../support/build.ts";
 import {
   COUNTS,
   PAIRS,

@@ -4,13 +4,19 @@ import { RANGES } from "../../src/features/port-ranges/rules.ts";
 import { SliceEndpoints } from "../../src/model/endpoint-slice.ts";
 import { serviceOf } from "../../src/model/ids.ts";
 import { compareAge, type Service } from "../../src/model/service.ts";
-import { elementCount } from "../../src/ruleset/element-count.ts";
 import { parseId } from "../../src/ruleset/list-ids.ts";
 import type { FamilyContext } from "../../src/ruleset/node-context.ts";
 import { Renderer } from "../../src/ruleset/renderer.ts";
 import { BALANCERS } from "../../src/ruleset/sets.ts";
 import { anyObjects } from "../support/arbitraries.ts";
-import { cacheOf, type Objects, renderAll, testNodeContext, withoutStaleRanges } from "../support/build.ts";
+import {
+  cacheOf,
+  elementCount,
+  type Objects,
+  renderAll,
+  testNodeContext,
+  withoutStaleRanges,
+} from "../support/build.ts";
 import { textWithoutPlacement } from "../support/ruleset-text.ts";
 
 /** Node contexts whose budgets are short for some of {@link anyObjects}. */

@@ -2,10 +2,10 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { EndpointSlice } from "../../src/model/endpoint-slice.ts";
 import type { Service } from "../../src/model/service.ts";
-import { elementCount } from "../../src/ruleset/element-count.ts";
 import { NODEPORT_IPS, PORT_PROTOCOLS } from "../../src/ruleset/sets.ts";
 import { anyContexts, anyObjects } from "../support/arbitraries.ts";
 import {
+  elementCount,
   localEndpoint,
   port,
   renderAll,

@@ -1,4 +1,5 @@
 import { type ByFamily, byFamily, FAMILIES, type Family } from "../../src/base/family.ts";
+import { resultOf } from "../../src/base/pieces.ts";
 import type { ClientLimits } from "../../src/features/client-limits/limits.ts";
 import type { ConnectionLife } from "../../src/features/connection-life/life.ts";
 import type { ConnectionTimeouts } from "../../src/features/connection-timeouts/timeouts.ts";
@@ -16,6 +17,8 @@ import { type Node, type ServiceCIDR, unknownNode } from "../../src/model/node.t
 import { ObjectCache } from "../../src/model/object-cache.ts";
 import type { Service, ServicePortSpec } from "../../src/model/service.ts";
 import { type ServicePort, servicePortsOf } from "../../src/model/service-port.ts";
+import { counting } from "../../src/ruleset/element-count.ts";
+import { budgetsOf } from "../../src/ruleset/feature-budget.ts";
 import type { PortInterval } from "../../src/ruleset/interval-frontends.ts";
 import { MOST_STICKY_PORTS } from "../../src/ruleset/list-ids.ts";
 import type { FamilyContext, NodeContext } from "../../src/ruleset/node-context.ts";
@@ -244,6 +247,15 @@ export function familyContext(
 /** Returns the {@link familyContext} of both families. */
 export function testNodeContext(options: ContextOptions = {}): FamilyContext[] {
   return FAMILIES.map((family) => familyContext(family, options));
+}
+
+/** Returns the maximum number of elements of a Service and its slices. */
+export function elementCount(
+  of: Service,
+  slices: readonly EndpointSlice[],
+  nodeContext: NodeContext,
+): number {
+  return resultOf(counting(of, slices, nodeContext, budgetsOf(nodeContext))).elements;
 }
 
 /** Returns an object cache of these objects, on {@link HERE}. */

@@ -1,3 +1,4 @@
+import { portNameOf } from "../../model/endpoint.ts";
 import type { EndpointChoice } from "../../model/endpoint-choice.ts";
 import { isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../../model/ip.ts";
 import type { ServicePort } from "../../model/service-port.ts";
@@ -5,7 +6,6 @@ import { CONNECTION_HAS_DNAT, concat, masked, matches, meta, payload } from "../
 import type { Rule, Statement } from "../../nft/ast/json.ts";
 import type { Chain, DataType, SetSpec } from "../../nft/ast/ruleset.ts";
 import { splitParts } from "../../nft/elements.ts";
-import { endpointCount } from "../../ruleset/element-count.ts";
 import { destinationAddress, frontendKey, sourceAddress } from "../../ruleset/keys.ts";
 import type { DesiredElement, FamilyContext, RulesetPart } from "../../ruleset/node-context.ts";
 import { addressType, PLAIN } from "../../ruleset/set-specs.ts";
@@ -81,9 +81,9 @@ export const rules: RulesetPart = {
     topic: "passive health check",
     event: "EndpointsNotWatched",
     annotation: PASSIVE_HEALTH_ANNOTATION,
-    amountOf: ({ service, slices }, context) => {
+    amountOf: ({ service, endpoints }, context) => {
       const watched = service.ports.filter((spec) => checkOf({ service, spec }, context));
-      return endpointCount(slices, watched, context);
+      return watched.reduce((sum, spec) => sum + (endpoints.get(portNameOf(spec))?.count ?? 0), 0);
     },
     most: MOST_WATCHED,
     elements: WATCH_SETS.length,

@@ -72,15 +72,7 @@ const draws: DrawPart = {
     return { method: slots, count: table.length, slots: table };
   },
   // A list has slots, or a number for each endpoint.
-  mostNumbers: (port, slices, count, context) => {
-    let [sum, lightest, heaviest] = [0, Number.POSITIVE_INFINITY, 0];
-    for (const slice of slices) {
-      const weight = weightOf(slice);
-      sum += slice.endpoints.length * weight;
-      heaviest = Math.max(heaviest, weight);
-      // Drained endpoints are never in a list with others.
-      if (weight > 0) lightest = Math.min(lightest, weight);
-    }
+  mostNumbers: (port, { sum, lightest, heaviest }, count, context) => {
     const hasSlots = drawsFor(port, context).endpoints === undefined || lightest < heaviest;
     return hasSlots && count > 1 ? Math.max(slotCountOf({ count, sum, lightest }), count) : count;
   },

@@ -3,12 +3,12 @@ import type { Rule } from "../../../src/nft/ast/json.ts";
 import { ruleText } from "../../../src/nft/text/rule-text.ts";
 import { rebuildTransaction } from "../../../src/nft/transaction.ts";
 import { adoptNumbers } from "../../../src/ruleset/adopt-numbers.ts";
-import { elementCount } from "../../../src/ruleset/element-count.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import {
   type ContextOptions,
   cacheOf,
   chainNames,
+  elementCount,
   elementsOf,
   localEndpoint,
   port,

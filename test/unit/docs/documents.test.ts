@@ -181,7 +181,7 @@ describe("docs/dev/design.md", () => {
     expect(rows.length).toBeGreaterThan(30);
     for (const [, file = "", name = ""] of rows) {
       const definition = new RegExp(
-        `^ *(?:export )?(?:readonly )?(?:async )?(?:function )?${name}(?:<|\\(|:)`,
+        `^ *(?:export )?(?:readonly )?(?:async )?(?:function )?\\*?${name}(?:<|\\(|:)`,
         "m",
       );
       expect(readFileSync(join(ROOT, "src", file), "utf8"), `${file} ${name}`).toMatch(definition);

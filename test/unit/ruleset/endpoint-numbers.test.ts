@@ -43,6 +43,14 @@ describe("placed", () => {
       }),
     );
   });
+
+  test("gives the same if the earlier values are given sorted, too", () => {
+    fc.assert(
+      fc.property(fc.uniqueArray(fc.constantFrom(..."abcdefghijklmnopxyz")), values, (previous, list) => {
+        expect(placed(previous, list, previous.toSorted())).toEqual(placed(previous, list));
+      }),
+    );
+  });
 });
 
 const NONE = new Map<string, number>();

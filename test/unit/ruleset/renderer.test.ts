@@ -1,10 +1,18 @@
 import { describe, expect, test, vi } from "vitest";
 import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/features/passive-health-checks/check.ts";
-import { elementCount } from "../../../src/ruleset/element-count.ts";
 import { parseId } from "../../../src/ruleset/list-ids.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import { LISTS, SOURCE_RANGES } from "../../../src/ruleset/sets.ts";
-import { cacheOf, named, port, service, slice, slicePort, testNodeContext } from "../../support/build.ts";
+import {
+  cacheOf,
+  elementCount,
+  named,
+  port,
+  service,
+  slice,
+  slicePort,
+  testNodeContext,
+} from "../../support/build.ts";
 import { countOperations } from "../../support/operations.ts";
 import { rulesetText } from "../../support/ruleset-text.ts";
 
@@ -485,4 +493,38 @@ test("a Service that is deleted while it waits gets no rules with another node c
   expect([...(renderer.state.ruleset.ip?.sets.get("lists")?.elements.keys() ?? [])]).toEqual([
     "10.96.0.1 . tcp . 80",
   ]);
+});
+
+describe("a step of an update is short", () => {
+  const names = Array.from({ length: 200 }, (_, index) => ({ name: `p${index}` }));
+  const slicePorts = names.map((each) => slicePort(8080, each));
+  const many = Array.from({ length: 200 }, (_, index) =>
+    slice({ name: `web-${index}`, ports: slicePorts, endpoints: [`10.1.0.${index}`] }),
+  );
+
+  test.each<[string, number, Parameters<typeof testNodeContext>[0]]>([
+    ["counts a Service of many ports in many slices", 200, { maxServiceElements: 1000 }],
+    ["renders one port of many in many slices", 1, {}],
+  ])("when it %s", (_, ports, options) => {
+    const cache = cacheOf({
+      services: [service({ ports: names.slice(0, ports).map((each, index) => port(index + 1, each)) })],
+      slices: many,
+    });
+    const renderer = new Renderer(cache, testNodeContext(options));
+    const update = () => {
+      const pieces = renderer.updating(cache.takeDirty());
+      const operations: number[] = [];
+      for (let isDone = false; !isDone; )
+        operations.push(
+          countOperations(() => {
+            isDone = pieces.next().done === true;
+          }),
+        );
+      return Math.max(...operations);
+    };
+    expect(update()).toBeLessThan(30_000);
+    renderer.state.markCommitted();
+    cache.putSlice(slice({ name: "web-0", ports: slicePorts, endpoints: ["10.1.1.1"] }));
+    expect(update()).toBeLessThan(30_000);
+  });
 });
