@@ -148,8 +148,11 @@ function valueAt(values: string | readonly string[], index: number): string {
   return typeof values === "string" ? values : (values[index] ?? "");
 }
 
+/** All texts of conditions: making one for each endpoint would take a part of the time to decode it. */
+const CONDITIONS = ["", "t", "s", "st", "r", "rt", "rs", "rst"] as const;
+
 function conditionsText({ ready, serving, terminating }: SliceEndpoint): string {
-  return `${ready ? "r" : ""}${serving ? "s" : ""}${terminating ? "t" : ""}`;
+  return CONDITIONS[4 * Number(ready) + 2 * Number(serving) + Number(terminating)] ?? "";
 }
 
 /** Shared to save time: most endpoints have no hints. */
@@ -157,7 +160,7 @@ const NO_HINTS: readonly string[] = [];
 
 /** Each name after a blank: no name at all is not the same as an empty one. */
 function hintsText(names: readonly string[]): string {
-  return names.map((name) => ` ${name}`).join("");
+  return names.length === 0 ? "" : names.map((name) => ` ${name}`).join("");
 }
 
 function hintsOf(text: string): readonly string[] {

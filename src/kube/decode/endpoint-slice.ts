@@ -137,26 +137,30 @@ function specialness(address: string): string | undefined {
 }
 
 function endpointOf(raw: RawEndpoint, address: string, namespace: string): SliceEndpoint {
-  const conditions = raw.conditions ?? {};
+  const { conditions } = raw;
   return {
     address,
     nodeName: raw.nodeName ?? "",
     zone: raw.zone ?? "",
-    ready: conditions.ready ?? true,
-    serving: conditions.serving ?? true,
-    terminating: conditions.terminating ?? false,
+    ready: conditions?.ready ?? true,
+    serving: conditions?.serving ?? true,
+    terminating: conditions?.terminating ?? false,
     zoneHints: hintsOf(raw.hints?.forZones),
     nodeHints: hintsOf(raw.hints?.forNodes),
     pod: podOf(raw, namespace),
   };
 }
 
+/** Shared to save time: most endpoints have no hints. */
+const NO_HINTS: readonly string[] = [];
+
 function hintsOf(hints: Optional<readonly { readonly name?: Optional<string> }[]>): readonly string[] {
-  return (hints ?? []).map((hint) => hint.name ?? "");
+  return hints ? hints.map((hint) => hint.name ?? "") : NO_HINTS;
 }
 
 function podOf({ targetRef }: RawEndpoint, namespace: string): string {
-  const [inNamespace, name] = [targetRef?.namespace || namespace, targetRef?.name ?? ""];
-  const isPod = targetRef?.kind === "Pod" && POD_NAME.test(inNamespace) && POD_NAME.test(name);
+  if (!targetRef) return "";
+  const [inNamespace, name] = [targetRef.namespace || namespace, targetRef.name ?? ""];
+  const isPod = targetRef.kind === "Pod" && POD_NAME.test(inNamespace) && POD_NAME.test(name);
   return isPod ? `${inNamespace}/${name}` : "";
 }
