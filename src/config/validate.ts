@@ -14,7 +14,7 @@ import type { InvalidValue } from "./invalid-value.ts";
 let compiled: ValidateFunction<Document> | undefined;
 
 /**
- * Validates a document against the schema.
+ * Validates a document against the schema, which accepts unknown fields: see `unknownOwnFields`.
  * @returns every invalid value with its path; none when it is a {@link Document} that can be read
  */
 export function schemaViolations(document: unknown): InvalidValue[] {
