@@ -30,8 +30,8 @@ export interface ProcessLimits {
   readonly timeoutMs: number;
   readonly maxOutputBytes: number;
   /**
-   * Kills it when aborted. A program with a signal also ends when this process is ended by a signal other
-   * than SIGKILL.
+   * Kills it when aborted. A program that has it also ends when a Unix signal other than SIGKILL ends this
+   * process.
    */
   readonly signal?: AbortSignal;
   /** Called with the process id before the program gets its input. */
@@ -72,7 +72,7 @@ export const PROGRAM_OPTIONS = {
 /**
  * Programs to kill when this process exits; otherwise nft could commit a transaction after another daemon has
  * read the kernel. A killed nft applies all of a transaction or nothing. execa's own `cleanup` costs 0.09 ms
- * of CPU for each program.
+ * of CPU for each program; those with {@link ProcessLimits.signal} have it because of Unix signals.
  */
 const running = new Set<Pick<ChildProcess, "kill">>();
 process.once("exit", () => {
@@ -83,9 +83,9 @@ process.once("exit", () => {
 export const runProcess: RunProcess = async (path, args, input, limits) => {
   const { pid, finish } = startProcess(path, args, limits.maxOutputBytes, limits.signal);
   if (pid !== undefined) limits.onStart?.(pid);
-  const result = finish(input, limits.timeoutMs);
-  samplePeak(pid, result);
-  return await result;
+  const ended = finish(input, limits.timeoutMs);
+  samplePeak(pid, ended);
+  return await ended;
 };
 
 /** A started program that waits for its input. */
@@ -113,16 +113,16 @@ export function startProcess(
   const kill = (): void => void child.kill();
   // Pipes of child processes are sockets, although their types do not say so.
   const handles = [child, ...([child.stdin, child.stdout, child.stderr] as unknown as readonly Socket[])];
+  if (child.pid !== undefined) for (const handle of handles) handle.unref();
   // A program that ends without reading all of its input (EPIPE) shows the reason by its exit code.
   let lacksInput = false;
   child.stdin.on("error", () => {
     lacksInput = true;
   });
-  if (child.pid !== undefined) for (const handle of handles) handle.unref();
   return {
     /** Undefined when it could not be started. */
     pid: child.pid,
-    /** Whether it ended before it got all of its input, as far as `finish` knows. */
+    /** Whether it ended before it got all of its input; certain once `finish` has resolved. */
     get lacksInput(): boolean {
       return lacksInput || child.pid === undefined;
     },
@@ -131,8 +131,8 @@ export function startProcess(
       return child.pid === undefined || child.exitCode !== null || child.signalCode !== null;
     },
     /**
-     * Writes all of its input and waits for its end. Call once; the duration is measured from here. @param
-     * timeoutMs time after which it is killed
+     * Writes all of its input and waits for its end. Call once; the duration is measured from here.
+     * @param timeoutMs time after which it is killed
      */
     async finish(input: string, timeoutMs: number): Promise<ProcessResult> {
       const startedAt = performance.now();
@@ -145,6 +145,7 @@ export function startProcess(
       child.stdin.end(input);
       const result = processResult(await child);
       clearTimeout(timer);
+      // execa does not know our timeout, and measures from the start of the program.
       return { ...result, timedOut, durationMs: performance.now() - startedAt };
     },
     kill,

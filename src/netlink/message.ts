@@ -185,8 +185,8 @@ function readMessage(view: AttributeView, at: number, end: number, wanted: Wante
     const from = at + HEADER + NETFILTER_HEADER;
     const family = FAMILY_NUMBERS[view.byte(at + HEADER)];
     if (isFlow) {
-      const known = (view.host16(at + 6) & CREATED) === 0 ? "changed" : "created";
-      const change = type === DELETED_FLOW ? "deleted" : known;
+      const createdOrChanged = (view.host16(at + 6) & CREATED) === 0 ? "changed" : "created";
+      const change = type === DELETED_FLOW ? "deleted" : createdOrChanged;
       const isRead = change === "created" || (wanted.flows?.(change, readFlowState(view, from, end)) ?? true);
       if (!isRead) return OTHER;
       return { kind: "flow", change, flow: family && readFlow(view, from, end, family) };
@@ -209,7 +209,7 @@ function readMessage(view: AttributeView, at: number, end: number, wanted: Wante
 
 const OTHER: NetlinkMessage = { kind: "other" };
 
-/** The end of a dump may have an error; before Linux 5.19, only there. */
+/** An error is a negative number. Before Linux 5.19, the errors of a dump are only in its DONE message. */
 function readEnd(view: AttributeView, at: number, end: number, type: number): NetlinkMessage {
   const hasNumber = end - at >= HEADER + 4;
   if (type === ERROR && !hasNumber) throw new MalformedMessage("error cut off");
@@ -222,6 +222,7 @@ function readNames(view: AttributeView, from: number, limit: number, nameType: n
   let name: string | undefined;
   view.each(from, limit, (type, at, end) => {
     if (type === TABLE) table = view.text(at, end);
+    // In messages about tables, both are the same attribute.
     if (type === nameType) name = view.text(at, end);
   });
   if (table === undefined || name === undefined) throw new MalformedMessage("object without a name");

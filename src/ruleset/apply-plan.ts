@@ -1,4 +1,5 @@
 import type { Rule, Transaction } from "../nft/ast/json.ts";
+import type { Chain } from "../nft/ast/ruleset.ts";
 import {
   deltaSize,
   type ElementsDelta,
@@ -54,6 +55,7 @@ export function applyPlan(
     staleChains,
     chunkSize,
   );
+  // While intervals of a map are replaced, packets look into a second map.
   const { leftover, begin, main, end } = mapHandover(others);
   const steps: Step[] = [
     ...creation(missing, chunkSize),
@@ -67,7 +69,8 @@ export function applyPlan(
 }
 
 /**
- * Generates the transactions of a step one by one: as JSON, elements take ten times their memory.
+ * Generates the transactions of a step one by one: as JSON, elements take ten times their memory. `divided`
+ * also tells the sender whether to send some at once.
  * @param size maximum number of elements in each transaction of a step that is split
  */
 export function* transactionsOf(
@@ -147,7 +150,7 @@ function creation(deltas: readonly TableDelta[], size: number): Step[] {
  * elements, but the previous rules of a chain, and a new chain has no previous rules. So the following come
  * first, each before what leads to it: new chains; new sets with their elements, and source ranges; changed
  * chains, if they look into new sets.
- * @returns no steps if one transaction suffices
+ * @returns no steps if one transaction suffices; {@link applyPlan} drops empty ones
  */
 function newFirst(
   deltas: readonly TableDelta[],
@@ -179,12 +182,12 @@ function partsOf(delta: TableDelta, staleChains: readonly TableDelta[]) {
     family === delta.family ? ofKind(objects, "chain") : [],
   );
   const staleNames = new Set(staleOfFamily.map(({ name }) => name));
+  const isStale = ({ kind, name }: ObjectChange) => kind === "chain" && staleNames.has(name);
   // Packets enter a base chain as soon as it exists: it comes with everything else.
-  const isNew = ({ kind, name, before, after }: ObjectChange) =>
-    before === undefined && !(kind === "chain" && (after?.base !== undefined || staleNames.has(name)));
+  const isNew = (change: ObjectChange) => isAdded(change) && !isBaseChain(change) && !isStale(change);
   const added = delta.objects.filter(isNew);
   const rest = delta.objects.filter((change) => !isNew(change));
-  const [names, newSets] = [namesOf(added, "chain"), namesOf(added, "set")];
+  const [newChains, newSets] = [namesOf(added, "chain"), namesOf(added, "set")];
   const isFirst = ({ spec }: ElementsDelta) => newSets.has(spec.name) || spec.name === SOURCE_RANGES;
   const elements = delta.elements.filter(isFirst).map((one) => ({ ...one, deleted: [] }));
   const others = delta.elements.map((one) => (isFirst(one) ? { ...one, added: [] } : one));
@@ -196,23 +199,25 @@ function partsOf(delta: TableDelta, staleChains: readonly TableDelta[]) {
   const areSetsDeleted = ofKind(rest, "set").some(({ after }) => after === undefined);
   const chains = ofKind(rest, "chain").filter(isChanged);
   // Rules that look into deleted sets stay as long as elements lead packets there.
-  const changed = areSetsDeleted ? chains.map(withoutLosses) : chains;
-  const losing = chains.flatMap(({ name, after }, index) =>
-    changeOf("chain", name, changed[index]?.after, after),
+  const changedFirst = areSetsDeleted ? chains.map(keepingOldRules) : chains;
+  const changedLater = chains.flatMap(({ name, after }, index) =>
+    changeOf("chain", name, changedFirst[index]?.after, after),
   );
   return {
     declarations: { ...none, objects: added },
     elements: onlyElements(delta, elements.filter(hasChanges)),
-    changed: { ...none, objects: changed },
+    changed: { ...none, objects: changedFirst },
     others: {
       ...delta,
-      objects: [...rest.filter((change) => !isChanged(change)), ...losing],
+      objects: [...rest.filter((change) => !isChanged(change)), ...changedLater],
       elements: others.filter(hasChanges),
     },
     isNeeded:
-      changed.length > 0 ||
+      changedFirst.length > 0 ||
       elements.some(({ spec, added }) => spec.name === SOURCE_RANGES && added.length > 0) ||
-      delta.elements.some(({ added }) => added.some(({ value }) => names.has(verdictTarget(value) ?? ""))),
+      delta.elements.some(({ added }) =>
+        added.some(({ value }) => newChains.has(verdictTarget(value) ?? "")),
+      ),
   };
 }
 
@@ -237,6 +242,7 @@ function changes(all: readonly TableDelta[], size: number, kinds: readonly Front
   const isLarge = deltaSize(deltas).elements > size;
   if ((isLarge || deltas.some((delta) => leadsElsewhere(delta, kinds))) && deltas.every(canChangeInSteps)) {
     const declared = main.map(withoutElements);
+    // No table is recreated here, so there are no handover chains to remove.
     return [
       { name: "declarations", deltas: declared.map((delta) => withObjects(delta, isAdded)) },
       ...elementSteps(deltas.map(withoutRemovedSets), kinds),
@@ -250,7 +256,7 @@ function changes(all: readonly TableDelta[], size: number, kinds: readonly Front
   }
   const deletingLast: readonly Step[] = [{ name: "everything at once", deltas: main }, last];
   const end: Step = { name: "removed handover chains", deltas: handoverEnd(deltas) };
-  // nft's JSON cannot delete timeouts: see transaction-text.ts.
+  // nft's JSON cannot delete timeouts, so their transaction may only delete: see transaction-text.ts.
   if (objectDeletions.some(({ objects }) => ofKind(objects, "ct timeout").length > 0))
     return [...deletingLast, lastRanges, end];
   return [
@@ -298,21 +304,27 @@ function canChangeInSteps({ mode, objects }: TableDelta): boolean {
 }
 
 function onlyLosesRules(change: ObjectChange<"chain">): boolean {
-  const known = (change.before?.rules ?? []).map((rule) => JSON.stringify(rule));
-  let next = 0;
-  const isKnown = (text: string) => {
-    next = known.indexOf(text, next) + 1;
-    return next > 0;
-  };
-  return (
-    !isReplacedChain(change) && (change.after?.rules ?? []).every((rule) => isKnown(JSON.stringify(rule)))
-  );
+  return !isReplacedChain(change) && isSubsequence(textsOf(change.after), textsOf(change.before));
 }
 
-/** The change of a chain that gets its new rules, each after the former ones before it, and loses none. */
-function withoutLosses({ before, after, ...change }: ObjectChange<"chain">): ObjectChange<"chain"> {
+function textsOf(chain: Chain | undefined): string[] {
+  return (chain?.rules ?? []).map((rule) => JSON.stringify(rule));
+}
+
+/** Whether a list has all members of a part in the same order. */
+function isSubsequence(part: readonly string[], all: readonly string[]): boolean {
+  let next = 0;
+  for (const member of part) {
+    next = all.indexOf(member, next) + 1;
+    if (next === 0) return false;
+  }
+  return true;
+}
+
+/** The change of a chain that gets its new rules and loses none: `a b c` to `a x c` becomes `a b x c`. */
+function keepingOldRules({ before, after, ...change }: ObjectChange<"chain">): ObjectChange<"chain"> {
   if (before === undefined || after === undefined) return { before, after, ...change };
-  const wanted = after.rules.map((rule) => JSON.stringify(rule));
+  const wanted = textsOf(after);
   const rules: Rule[] = [];
   let next = 0;
   for (const rule of before.rules) {

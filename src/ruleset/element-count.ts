@@ -15,7 +15,7 @@ import {
   type ListWeights,
   type NodeContext,
 } from "./node-context.ts";
-import { mostElements } from "./source-ranges.ts";
+import { mostRangeElements } from "./source-ranges.ts";
 
 /** The endpoints of one port of slices, whatever their conditions: they may become ready at any time. */
 export interface EndpointCount extends ListWeights {
@@ -41,13 +41,15 @@ export function ownExcess(
   { elements, amounts }: ServiceCount,
   nodeContext: NodeContext,
 ): Excess | undefined {
+  if (service.excess !== undefined) return service.excess;
+  // Limits are the same in each family.
   const [context] = nodeContext;
-  if (service.excess !== undefined || context === undefined) return service.excess;
+  if (context === undefined) return undefined;
   for (const { name, budget } of context.features) {
-    const amount = budget?.ofService && amounts.get(name);
-    if (budget?.ofService === undefined || amount === undefined) continue;
-    const { limit, words } = budget.ofService;
-    const excess = excessOf(words, amount.ip + amount.ip6, limit);
+    const ofService = budget?.ofService;
+    const amount = amounts.get(name);
+    if (ofService === undefined || amount === undefined) continue;
+    const excess = excessOf(ofService.words, amount.ip + amount.ip6, ofService.limit);
     if (excess !== undefined) return excess;
   }
   return excessOf("maxServiceElements", elements, context.maxServiceElements);
@@ -79,13 +81,15 @@ export function* counting(
     }
     if (service.ports.length === 0) continue;
     const addresses = frontendAddresses(service, context);
-    for (const { name, budget, mostElements: ofAddresses } of context.features) {
+    for (const { name, budget, mostElements } of context.features) {
       const amount = amounts?.get(name)?.[family] ?? 0;
+      // By default, an element of each port leads to a chain of the feature.
       if (amount > 0)
         elements += budget?.elements === undefined ? service.ports.length : budget.elements * amount;
-      if (ofAddresses !== undefined) elements += ofAddresses(addresses);
+      if (mostElements !== undefined) elements += mostElements(addresses);
     }
-    elements += 1 + rangeElements(service, addresses.guarded, family);
+    const inClusterIPs = 1;
+    elements += inClusterIPs + rangeElements(service, addresses.guarded, family);
     for (const spec of service.ports) {
       const port = { family, service, spec };
       elements +=
@@ -97,14 +101,14 @@ export function* counting(
   return { elements, amounts: amounts ?? NO_AMOUNTS };
 }
 
-/** Counts source ranges, and what leads to them from guarded addresses. */
+/** Counts source ranges. If these allow the node, the guarded addresses themselves are among them. */
 function rangeElements(service: Service, guarded: number, family: Family): number {
-  return guarded === 0 ? 0 : mostElements(family, service.loadBalancerSourceRanges[family]) + guarded;
+  return guarded === 0 ? 0 : mostRangeElements(family, service.loadBalancerSourceRanges[family]) + guarded;
 }
 
 interface FrontendAddresses extends AddressCounts {
-  /** Whether a port of the Service has intervals. */
-  readonly areExplicit: boolean;
+  /** Whether a port of the Service has intervals: `explicitPorts` then has all of its ports. */
+  readonly haveIntervals: boolean;
 }
 
 function frontendAddresses(service: Service, context: FamilyContext): FrontendAddresses {
@@ -116,23 +120,30 @@ function frontendAddresses(service: Service, context: FamilyContext): FrontendAd
   return {
     external,
     guarded,
-    areExplicit: service.ports.some((spec) => hasIntervals({ service, spec }, context)),
+    haveIntervals: service.ports.some((spec) => hasIntervals({ service, spec }, context)),
   };
 }
 
-/** Counts elements in `lists`, refusals by policy, and checks of source ranges. */
+/** Counts the elements of a service port's frontends and intervals. */
 function frontendElements(
   { service, spec }: PortOfService,
-  { external, guarded, areExplicit }: FrontendAddresses,
+  { external, guarded, haveIntervals }: FrontendAddresses,
   context: FamilyContext,
 ): number {
   const outside = external + (spec.nodePort === 0 ? 0 : 1);
-  const ofPort = 1 + outside + (service.externalPolicyLocal ? outside : guarded) + guarded;
-  if (!areExplicit) return ofPort;
-  // Explicit ports have one more element. Each dividing interval may split one in two; two lists may be
-  // empty.
+  const listedOrRefused = 1 + outside;
+  // Listed and refused: by the policy Local, or because source ranges are checked first.
+  const alsoRefused = service.externalPolicyLocal ? outside : guarded;
+  const inRangeLists = guarded;
+  const ofPort = listedOrRefused + alsoRefused + inRangeLists;
+  if (!haveIntervals) return ofPort;
+  const explicit = 1 + external;
   const intervals = countOf({ service, spec }, context);
-  return ofPort + 1 + external + (intervals === 0 ? 0 : 2 * intervals * (1 + external + guarded) + 2);
+  if (intervals === 0) return ofPort + explicit;
+  // Intervals of other Services may split each in two.
+  const pieces = 2 * intervals;
+  const emptyLists = 2;
+  return ofPort + explicit + pieces * (1 + external + inRangeLists) + emptyLists;
 }
 
 /** Number of intervals of a service port. */
@@ -160,10 +171,11 @@ function listElements(
   const numbersOf = (count: number) =>
     drawsIn(context)?.mostNumbers(port, endpoints, count, context) ?? count;
   const isDoubled = hasIntervals(port, context);
-  let count = isDoubled ? 2 * local : local;
-  if (usesClusterEndpoints(port)) count += ofList(port, all, numbersOf(all), isDoubled);
-  if (usesLocalEndpoints(port) && local > 0) count += ofList(port, local, numbersOf(local), isDoubled);
-  return count;
+  const hairpins = isDoubled ? 2 * local : local;
+  let elements = hairpins;
+  if (usesClusterEndpoints(port)) elements += ofList(port, all, numbersOf(all), isDoubled);
+  if (usesLocalEndpoints(port) && local > 0) elements += ofList(port, local, numbersOf(local), isDoubled);
+  return elements;
 }
 
 /** Intervals need the same number again, except for the numbers of endpoints with session affinity. */

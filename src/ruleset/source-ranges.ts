@@ -110,11 +110,11 @@ function dividedPrefixes(family: Family, interval: AddressInterval): string[] {
 }
 
 /** The number of elements for some ranges at the most, which joining may reduce. @param ranges CIDRs */
-export function mostElements(family: Family, ranges: readonly string[]): number {
-  return mostElementsOf[family](ranges);
+export function mostRangeElements(family: Family, ranges: readonly string[]): number {
+  return mostRangeElementsOf[family](ranges);
 }
 
-const mostElementsOf = byFamily((family) =>
+const mostRangeElementsOf = byFamily((family) =>
   oncePerObject((ranges: readonly string[]): number =>
     ranges.reduce((count, range) => {
       const length = Number(range.slice(range.indexOf("/") + 1));

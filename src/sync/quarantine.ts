@@ -37,6 +37,9 @@ export interface Search {
   readonly accepts: (ruleset: Ruleset) => Promise<boolean>;
 }
 
+/** Whether a selection is accepted. */
+export type Attempt<T> = (selection: readonly T[]) => Promise<boolean>;
+
 /**
  * Finds the service ports whose rules are refused, by bisection. Attempts change a state of their own,
  * because others read the desired state meanwhile.
@@ -82,9 +85,11 @@ export async function refusedServicePorts(
   if (found.length === 0) return [];
   // Another program may have changed the tables after they were read: then the kernel refuses any change.
   if (await areChangesAccepted(await readKernel(tables, families), state.ruleset)) return [];
-  const bare = Object.values(state.ruleset).map(({ family, name }) => ({ add: { table: { family, name } } }));
   // The kernel, or nft, may refuse whatever it gets.
-  if (!(await isAccepted(nft, { nftables: bare }))) return [];
+  const emptyTables = Object.values(state.ruleset).map(({ family, name }) => ({
+    add: { table: { family, name } },
+  }));
+  if (!(await isAccepted(nft, { nftables: emptyTables }))) return [];
   // A service port whose removal is refused has no rules to quarantine. Without this filter, every retry
   // would find it again.
   return found.flatMap(({ key, after }) => (after === undefined ? [] : [key]));
@@ -93,7 +98,7 @@ export async function refusedServicePorts(
 /**
  * Finds the Services whose changes make nft fail without a refusal: it is killed, crashes, hangs or lacks
  * memory. Each part is tried alone, so that their total size does not matter. A Service is found only if nft
- * fails on it twice, and succeeds without any changes.
+ * fails on it alone, twice, and succeeds without any changes.
  * @param among the service ports that may be the cause; all changed ones if absent
  * @returns all service ports of these Services that may be the cause; none if the failures have another one
  * @throws as {@link Nft.check} for anything but refusals and such failures
@@ -114,7 +119,7 @@ export async function failingServicePorts(
   const changed = suspects.filter(({ key, after }) => after !== undefined && (among?.has(key) ?? true));
   const groups = [...groupBy(changed, ({ key }) => serviceOf(key)).values()];
   const failing: (readonly Suspect[])[] = [];
-  for (const group of await halved(groups, attempt)) if (!(await attempt([group]))) failing.push(group);
+  for (const group of await searchHalves(groups, attempt)) if (!(await attempt([group]))) failing.push(group);
   if (failing.length > 0 && !(await attempt([]))) return [];
   return failing.flat().map(({ key }) => key);
 }
@@ -203,12 +208,11 @@ function trialsOf(state: RulesetState, accepted: Iterable<ServicePortRules>, sus
 }
 
 /**
- * Changes the state of the trials as if only the selected suspects had changed. Earlier and desired rules
- * together may need more ids than exist: then it lacks some of those that are to lose theirs, and not
- * selected ones.
+ * Changes the state of the trials as if only the selected suspects had changed. Others keep their earlier
+ * rules, which together with the selected ones may need more sticky ids than exist. So service ports that are
+ * not sticky in the desired state are last to get one, and the state may lack some of them.
  */
 function apply(state: RulesetState, suspects: readonly Suspect[], selection: ReadonlySet<Suspect>): void {
-  const isSticky = (rules: ServicePortRules | undefined) => rules?.lists.isSticky === true;
   const changes = suspects.flatMap((suspect) => {
     const { key, before, after } = suspect;
     // Without either, it was added and removed since the last commit: nothing to change.
@@ -219,21 +223,27 @@ function apply(state: RulesetState, suspects: readonly Suspect[], selection: Rea
     return family === undefined || wanted === current ? [] : [{ key, family, current, wanted, after }];
   });
   for (const { key, family, current, wanted } of changes)
-    if (wanted === undefined || (isSticky(current) && !isSticky(wanted))) family.remove(key);
-  const losesId = ({ wanted, after }: (typeof changes)[number]) => isSticky(wanted) && !isSticky(after);
-  for (const { key, family, wanted } of changes.filter((change) => !losesId(change))) {
+    if (wanted === undefined || (needsStickyId(current) && !needsStickyId(wanted))) family.remove(key);
+  const isToLoseId = ({ wanted, after }: (typeof changes)[number]) =>
+    needsStickyId(wanted) && !needsStickyId(after);
+  for (const { key, family, wanted } of changes.filter((change) => !isToLoseId(change))) {
     if (wanted === undefined) continue;
-    if (!family.ids.hasFor(key, isSticky(wanted)))
-      for (const { key: other, after } of suspects)
-        if (isSticky(family.servicePortRules(other)) && !isSticky(after)) family.remove(other);
+    if (!family.ids.hasFor(key, needsStickyId(wanted))) freeStickyIds(family, suspects);
     family.put(wanted);
   }
-  for (const { key, family, wanted } of changes.filter(losesId))
+  for (const { key, family, wanted } of changes.filter(isToLoseId))
     if (wanted !== undefined && family.ids.hasFor(key, true)) family.put(wanted);
 }
 
-/** Whether a selection is accepted. */
-export type Attempt<T> = (selection: readonly T[]) => Promise<boolean>;
+function needsStickyId(rules: ServicePortRules | undefined): boolean {
+  return rules?.lists.isSticky === true;
+}
+
+/** Removes the service ports that are to lose their sticky ids. */
+function freeStickyIds(family: FamilyState, suspects: readonly Suspect[]): void {
+  for (const { key, after } of suspects)
+    if (needsStickyId(family.servicePortRules(key)) && !needsStickyId(after)) family.remove(key);
+}
 
 /**
  * Finds the refused members of a list by halving; all others are accepted. Takes about 2 log2 n attempts for
@@ -243,20 +253,22 @@ export type Attempt<T> = (selection: readonly T[]) => Promise<boolean>;
  * @throws whatever `attempt` throws
  */
 export async function bisect<T>(candidates: readonly T[], attempt: Attempt<T>): Promise<T[]> {
-  const refused = await halved(candidates, (part) => attempt(part));
+  const refused = await searchHalves(candidates, attempt);
   const rest = candidates.filter((candidate) => !refused.includes(candidate));
   if (refused.length > 0 && (await attempt(rest))) return refused;
-  // Some are refused only together, which is rare: each part is tried with everything accepted before it.
+  // Some, or even all, are refused only together, which is rare: each part is tried with everything accepted
+  // before it.
   const accepted: T[] = [];
-  const together = await halved(rest, async (part) => {
-    const isAccepted = await attempt([...accepted, ...part]);
-    if (isAccepted) accepted.push(...part);
-    return isAccepted;
+  const together = await searchHalves(rest, async (part) => {
+    const isPartAccepted = await attempt([...accepted, ...part]);
+    if (isPartAccepted) accepted.push(...part);
+    return isPartAccepted;
   });
   return [...refused, ...together];
 }
 
-async function halved<T>(candidates: readonly T[], attempt: Attempt<T>): Promise<T[]> {
+/** Tries a list, and the halves of each part that fails. @returns the members that fail alone */
+async function searchHalves<T>(candidates: readonly T[], attempt: Attempt<T>): Promise<T[]> {
   const refused: T[] = [];
   const queue: (readonly T[])[] = [candidates];
   for (let part = queue.shift(); part !== undefined; part = queue.shift()) {

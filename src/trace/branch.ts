@@ -26,7 +26,7 @@ export interface Evaluation {
   readonly packet: Packet;
   readonly host: Host;
   /** Contents of dynamic maps before the packet, by {@link setKey}; they replace the listed elements. */
-  readonly dynamic: ReadonlyMap<string, ReadonlyMap<string, string>>;
+  readonly dynamicBefore: ReadonlyMap<string, ReadonlyMap<string, string>>;
   /** Branches still to follow. */
   readonly pending: Branch[];
   readonly outcomes: Outcome[];
@@ -85,7 +85,7 @@ export class Branch {
   destinationNatDone = false;
   sourceNatDone = false;
   /** Changes to dynamic maps, by {@link setKey} and key; undefined for a deleted element. */
-  dynamic: ReadonlyMap<string, string | undefined> = new Map();
+  dynamicChanges: ReadonlyMap<string, string | undefined> = new Map();
   updates: readonly UpdatedElement[] = [];
   steps: StepList | undefined;
   assumptions: readonly Assumption[] = [];
@@ -158,7 +158,7 @@ export function currentPlace({ hook, table, chain, rule: index }: Branch): RuleP
   };
 }
 
-/** The key of a set in {@link Evaluation.dynamic}. */
+/** The key of a set in {@link Evaluation.dynamicBefore}. */
 export function setKey(family: string, table: string, set: string): string {
   return `${family} ${table} ${set}`;
 }

@@ -56,7 +56,7 @@ export function evaluatePrepared(
     baseChains: tables[family],
     packet,
     host,
-    dynamic: contentsOf(dynamic),
+    dynamicBefore: contentsOf(dynamic),
     pending: [],
     outcomes: [],
   };

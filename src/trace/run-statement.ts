@@ -19,6 +19,7 @@ import { branchKey, elementValue, lookUp, setOf } from "./set-lookup.ts";
 /**
  * How to continue after a statement: with the next statement, the next rule (`break`), or a verdict.
  * `undecided` follows a comparison with an unknown result; `not-understood` a statement that may do anything.
+ * A value that is `undefined` does not exist, which is `break`; one that is {@link UNKNOWN} may be anything.
  */
 export type Result = "continue" | "break" | "undecided" | "not-understood" | "refuse" | Verdict;
 
@@ -95,7 +96,7 @@ function runMangle(branch: Branch, { key, value }: Mangle): Result {
   if ("ct" in key && key.ct.key === "mark") branch.connectionMark = number;
   else if ("meta" in key && (key.meta.key === "mark" || key.meta.key === "priority")) {
     branch[key.meta.key] = number;
-    // A random number or a hash is a separate effect.
+    // A random number is already an effect since its fork, and a hash since its value was computed.
     if (number !== undefined && !isHash && branch.random === undefined) {
       addEffect(branch, { kind: "assigned", register: key.meta.key, value: number });
     }
@@ -121,7 +122,7 @@ function countInSet(branch: Branch, { elem }: ElementUpdate, reference: string, 
   if (key === undefined) return "break";
   if (set === undefined || key === UNKNOWN || branch.table?.name !== TABLE_NAME) return "not-understood";
   const known = elementValue(branch, set, String(key));
-  if (known === undefined && isFull(branch, set)) return "break";
+  if (known === undefined && noteIfFull(branch, set)) return "break";
   const count = Number(known ?? 0);
   if (count >= most) {
     addEffect(branch, { kind: "beyond", set: set.spec.name, most });
@@ -158,7 +159,7 @@ function updateSet(
     addEffect(branch, { kind: "deleted", map, key });
     putElement(branch, set, key, undefined);
   } else {
-    if (known === undefined && isFull(branch, set)) return "break";
+    if (known === undefined && noteIfFull(branch, set)) return "break";
     const ofElement = typeof elem === "object" && "elem" in elem ? elem.elem.timeout : 0;
     const timeout = ofElement || (set.spec.timeout ?? 0);
     const updated = { map, key, value: known ?? String(added), timeout };
@@ -173,18 +174,19 @@ function updateSet(
 
 /** @param value undefined to delete the element */
 function putElement(branch: Branch, set: AnySet, key: string, value: string | undefined): void {
-  branch.dynamic = new Map(branch.dynamic).set(`${branchKey(branch, set)} ${key}`, value);
+  branch.dynamicChanges = new Map(branch.dynamicChanges).set(`${branchKey(branch, set)} ${key}`, value);
 }
 
 /**
- * Whether a set has no room for a new element, counting those that this packet added and deleted. Records it.
+ * Records if a set has no room for a new element, counting those that this packet added and deleted.
+ * @returns false if it has room
  */
-function isFull(branch: Branch, set: AnySet): boolean {
+function noteIfFull(branch: Branch, set: AnySet): boolean {
   const { size = Number.POSITIVE_INFINITY, name } = set.spec;
   const own = branchKey(branch, set);
-  const before = branch.evaluation.dynamic.get(own) ?? set.elements;
+  const before = branch.evaluation.dynamicBefore.get(own) ?? set.elements;
   let filling = before.size;
-  for (const [changed, value] of branch.dynamic) {
+  for (const [changed, value] of branch.dynamicChanges) {
     if (!changed.startsWith(`${own} `)) continue;
     filling += Number(value !== undefined) - Number(before.has(changed.slice(own.length + 1)));
   }
@@ -251,6 +253,10 @@ function runMasquerade(branch: Branch): Result {
   return translateSource(branch, isKept ? branch.source : undefined);
 }
 
+/**
+ * Outcomes call each translation of the source masquerading.
+ * @param source undefined if the kernel chooses it
+ */
 function translateSource(branch: Branch, source: string | undefined): Result {
   branch.source = source;
   branch.masqueraded = true;

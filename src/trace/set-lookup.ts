@@ -43,8 +43,8 @@ export function elementValue(branch: Branch, set: AnySet, key: string): string |
   if (set.spec.dynamic) {
     const own = branchKey(branch, set);
     const changed = `${own} ${key}`;
-    if (branch.dynamic.has(changed)) return branch.dynamic.get(changed);
-    const given = branch.evaluation.dynamic.get(own);
+    if (branch.dynamicChanges.has(changed)) return branch.dynamicChanges.get(changed);
+    const given = branch.evaluation.dynamicBefore.get(own);
     if (given !== undefined) return given.get(key);
   }
   if (endsInInterval(set, key)) return rangeAt(set, key)?.value;

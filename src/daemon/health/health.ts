@@ -97,10 +97,11 @@ export function isServed({ proxyHealthy, families }: HealthReport, family: Famil
 }
 
 function whyOutOfDate(
-  { lastSynced, pendingSince = Number.POSITIVE_INFINITY, problem }: HealthSnapshot,
+  { lastSynced, pendingSince, problem }: HealthSnapshot,
   now: number,
   threshold: number,
 ): string {
+  if (pendingSince === undefined) return "";
   const pending = now - pendingSince;
   if (pending < threshold) return "";
   const what = outOfDateText(lastSynced, `${Math.floor(pending / 1000)} s`);

@@ -24,14 +24,16 @@ export interface DaemonSocketFact {
 
 /**
  * Checks whether a daemon runs and works.
- * @param hasTables whether our tables are in the kernel; undefined if unknown
+ * @param hasTables whether our tables are in the kernel; undefined if unknown: then no finding is about them
  */
 export function judgeDaemon(fact: DaemonFact, hasTables: boolean | undefined): HostFinding[] {
   const { socket, health } = fact;
-  const own =
-    health.kind === "answers" ? judgeAnswers(health, socket, hasTables) : judgeSilence(fact, hasTables);
-  const known = (socket?.problems ?? []).map(({ kind, ...problem }) => ({ check: kind, ...problem }));
-  return [own, ...known];
+  const daemonFinding =
+    health.kind === "answers"
+      ? judgeAnswers(health, socket, hasTables)
+      : judgeSilence(health, fact, hasTables);
+  const problems = (socket?.problems ?? []).map(({ kind, ...problem }) => ({ check: kind, ...problem }));
+  return [daemonFinding, ...problems];
 }
 
 const LOOK = "check its log and the output of nft-proxy diff";
@@ -39,21 +41,21 @@ const DRY_RUN = "it runs with --dry-run and applies nothing";
 
 /** Judges a daemon whose health checks do not answer, or are off. */
 function judgeSilence(
-  { socket, socketProblem, health }: DaemonFact,
+  health: Exclude<HealthFact, { readonly kind: "answers" }>,
+  { socket, socketProblem }: DaemonFact,
   hasTables: boolean | undefined,
 ): HostFinding {
-  const silent = health.kind === "silent" ? health : undefined;
   if (socketProblem !== undefined) {
-    const more = silent === undefined ? "" : `, and its health checks do not answer at ${silent.url}`;
+    const more = health.kind === "off" ? "" : `, and its health checks do not answer at ${health.url}`;
     const means = "rules are not updated while it hangs";
     return fault("daemon", `${socketProblem}${more}`, means, "save its log, then restart it");
   }
   if (socket === undefined) {
     const found =
-      silent === undefined
+      health.kind === "off"
         ? "no daemon answers on its socket, and its health checks are switched off"
-        : `no daemon answers at ${silent.url} (${silent.reason})`;
-    if (!hasTables) return ok("daemon", found);
+        : `no daemon answers at ${health.url} (${health.reason})`;
+    if (hasTables !== true) return ok("daemon", found);
     return warning(
       "daemon",
       found,
@@ -61,10 +63,10 @@ function judgeSilence(
       "start the daemon again (see its log for why it ended), or remove its rules with nft-proxy cleanup",
     );
   }
-  if (silent !== undefined)
+  if (health.kind === "silent")
     return warning(
       "daemon",
-      `the daemon answers at ${socket.path}, but its health checks do not at ${silent.url} (${silent.reason})`,
+      `the daemon answers at ${socket.path}, but its health checks do not at ${health.url} (${health.reason})`,
       "the kubelet restarts a pod that does not answer, and load balancers avoid this node",
       "see its log for why it cannot listen there",
     );
@@ -88,6 +90,7 @@ function judgeAnswers(
   if (!isOwnLivez(readHealth(livez))) return judgeOtherProxy(url, socket, hasTables);
   const found = `the daemon at ${url} ${lastSyncText(body)}`;
   if (socket?.dryRun && hasTables === false) return ok("daemon", `${found}; ${DRY_RUN}`);
+  // Without its socket, it is unknown whether it runs with --dry-run.
   if (hasTables === false && !socket?.problems.some(({ level }) => level === "fault"))
     return warning(
       "daemon",
@@ -118,7 +121,7 @@ function judgeOtherProxy(
       "both program rules, and load balancers see the health of the other one",
       "stop kube-proxy on this node",
     );
-  if (!hasTables)
+  if (hasTables !== true)
     return warning("daemon", found, undefined, "stop kube-proxy before nft-proxy takes over its ports");
   return warning(
     "daemon",

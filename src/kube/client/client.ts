@@ -98,7 +98,8 @@ export class ApiClient {
   /** True if the server refused the credentials. */
   #isRefused = false;
   /**
-   * Start of the time without an answer or a call of `connect`; undefined if the last request was answered.
+   * Since when there has been neither an answer nor a call of `connect`; undefined if the last request was
+   * answered.
    */
   #unansweredSince: number | undefined;
 
@@ -184,6 +185,7 @@ export class ApiClient {
     const connection = await this.#currentConnection();
     this.#connection = connection;
     const { server, proxy } = connection;
+    // An agent serves any host of one protocol and proxy.
     if (proxy?.href !== before?.proxy?.href || server.protocol !== before?.server.protocol) this.close();
     const { connectWithin, replaceAfter } = this.#limits;
     this.#agent ??= makeAgent(server, proxy, connectWithin, replaceAfter);
@@ -197,8 +199,9 @@ export class ApiClient {
       this.#isRefused = false;
       return connection;
     }
-    const unanswered = performance.now() - (this.#unansweredSince ?? Number.POSITIVE_INFINITY);
-    if (unanswered < this.#limits.reconnectAfter && (await known.isCurrent())) return known;
+    const since = this.#unansweredSince;
+    const isOverdue = since !== undefined && performance.now() - since >= this.#limits.reconnectAfter;
+    if (!isOverdue && (await known.isCurrent())) return known;
     if (this.#unansweredSince !== undefined) this.#unansweredSince = performance.now();
     // While a kubeconfig is being replaced, it may be unreadable.
     return await this.#options.connect().catch(() => known);

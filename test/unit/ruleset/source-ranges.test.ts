@@ -19,7 +19,7 @@ import {
   isListNumber,
   listIdentity,
   MOST_SOURCE_RANGE_LISTS,
-  mostElements,
+  mostRangeElements,
   sourceRangeKey,
   sourceRanges,
   sourceRangesAllowed,
@@ -169,16 +169,16 @@ describe("a source range", () => {
         }
         expect(next).toBe(whole.last + 1n);
         expect(prefixes.length).toBeLessThanOrEqual(most);
-        expect(mostElements(family, [cidr])).toBe(prefixes.length);
+        expect(mostRangeElements(family, [cidr])).toBe(prefixes.length);
       }
     },
   );
 
   test("counts as many elements as with all other ranges, at the least", () => {
     const cidrs = ["10.0.0.0/9", "10.128.0.0/9", "192.0.0.1/32", "192.0.0.2/31", "10.0.0.0/8"];
-    expect(mostElements("ip", cidrs)).toBe(2 + 2 + 1 + 2 + 1);
+    expect(mostRangeElements("ip", cidrs)).toBe(2 + 2 + 1 + 2 + 1);
     expect(rangesIn("ip", ...cidrs)).toHaveLength(4);
-    expect(mostElements("ip", [])).toBe(0);
+    expect(mostRangeElements("ip", [])).toBe(0);
   });
 
   test("is an element of address, number of the list, and length", () => {
