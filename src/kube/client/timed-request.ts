@@ -47,9 +47,9 @@ export class TimedRequest {
     this.#received();
     try {
       const answer = await this.#client.request({ ...request, method: "GET", signal });
-      const body = this.#noted(answer.body);
-      if (answer.status === 200) return await read(body);
-      throw failureOfAnswer(answer.status, answer.headers, await text(body), this.#clock.now());
+      if (answer.status === 200) return await read(this.#noted(answer.body));
+      // The text of an error is short. All of it must come in time, so that a retry is not delayed for long.
+      throw failureOfAnswer(answer.status, answer.headers, await text(answer.body), this.#clock.now());
     } catch (error) {
       // A stream does not report the reason of an abort itself.
       throw signal.aborted ? signal.reason : error;

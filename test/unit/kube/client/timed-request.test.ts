@@ -1,0 +1,32 @@
+import { text } from "node:stream/consumers";
+import { expect, test } from "vitest";
+import type { ApiClient } from "../../../../src/kube/client/client.ts";
+import { TimedRequest } from "../../../../src/kube/client/timed-request.ts";
+import { ManualClock } from "../../../support/manual-clock.ts";
+
+/** A request of at most 60 s without data, to a server that answers with a byte each 40 s. */
+function dripping(status: number, bytes: number) {
+  const clock = new ManualClock();
+  const client: Pick<ApiClient, "request"> = {
+    request: async ({ signal }) => ({ status, headers: {}, body: body(signal) }),
+  };
+  async function* body(signal: AbortSignal | undefined): AsyncGenerator<Uint8Array> {
+    for (let n = 0; n < bytes; n++) {
+      clock.advance(40_000);
+      signal?.throwIfAborted();
+      yield Buffer.from("x");
+    }
+  }
+  return new TimedRequest(client, clock, 60_000);
+}
+
+const PATH = { path: "/api/v1/services" };
+
+test("the answer may take any time while data is received", async () => {
+  expect(await dripping(200, 5).get(PATH, text)).toBe("xxxxx");
+});
+
+test("all of an error must be received within the time without data", async () => {
+  await expect(dripping(503, 1).get(PATH, text)).rejects.toThrow("HTTP 503: x");
+  await expect(dripping(503, 5).get(PATH, text)).rejects.toThrow("nothing received for 60000 ms");
+});
