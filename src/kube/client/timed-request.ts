@@ -19,8 +19,9 @@ export class TimedRequest {
     this.#silence = silence;
   }
 
-  /** Aborts the request `milliseconds` from now. */
+  /** Aborts the request `milliseconds` from now, unless another time is set. */
   endsWithin(milliseconds: number): void {
+    this.#total?.cancel();
     this.#total = this.#after(milliseconds, `not finished after ${milliseconds} ms`);
   }
 

@@ -17,16 +17,23 @@ function dripping(status: number, bytes: number) {
       yield Buffer.from("x");
     }
   }
-  return new TimedRequest(client, clock, 60_000);
+  return { clock, request: new TimedRequest(client, clock, 60_000) };
 }
 
 const PATH = { path: "/api/v1/services" };
 
 test("the answer may take any time while data is received", async () => {
-  expect(await dripping(200, 5).get(PATH, text)).toBe("xxxxx");
+  expect(await dripping(200, 5).request.get(PATH, text)).toBe("xxxxx");
 });
 
 test("all of an error must be received within the time without data", async () => {
-  await expect(dripping(503, 1).get(PATH, text)).rejects.toThrow("HTTP 503: x");
-  await expect(dripping(503, 5).get(PATH, text)).rejects.toThrow("nothing received for 60000 ms");
+  await expect(dripping(503, 1).request.get(PATH, text)).rejects.toThrow("HTTP 503: x");
+  await expect(dripping(503, 5).request.get(PATH, text)).rejects.toThrow("nothing received for 60000 ms");
+});
+
+test("the last time set for the whole request replaces the one before", async () => {
+  const { clock, request } = dripping(200, 5);
+  request.endsWithin(100_000);
+  request.endsWithin(300_000);
+  expect([await request.get(PATH, text), clock.timers]).toEqual(["xxxxx", 0]);
 });
