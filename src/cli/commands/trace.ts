@@ -132,8 +132,9 @@ function traceArguments(argv: Argv) {
     throw badArgument("--proto icmp is for pings, which have no ports: select them by --to or --from-ip");
   const protocol = proto === undefined || proto === "icmp" ? proto : readProtocol(proto, ["icmp"]);
   const query: TraceQuery = { service, to, client, fromAddress, port, protocol };
+  const durationMs = readDuration(argv);
   const rate = numberUpTo(MOST_RATE, "--rate", textArgument(argv, "rate") ?? "5");
-  return { query, durationMs: readDuration(argv), rate };
+  return { query, durationMs, rate };
 }
 
 function readDuration(argv: Argv): number {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { storyText } from "../../../../src/cli/commands/trace.ts";
+import { run, storyText } from "../../../../src/cli/commands/trace.ts";
 import type { NamedStory } from "../../../../src/inspect/trace/named-story.ts";
 
 type Step = readonly [chain: string, rule: string, verdict: string];
@@ -47,4 +47,12 @@ test("a packet's story tells the jumps that lead to a rule, and the rule's verdi
     "  inet firewalld filter",
     "    ct status dnat accept",
   ]);
+});
+
+test.each([
+  [{ duration: ["0s"], rate: ["0"] }, "--duration"],
+  [{ duration: ["1s"], rate: ["0"] }, "--rate"],
+])("the first invalid argument of %j is named", async (argv, flag) => {
+  const message = expect.stringMatching(`^${flag} `);
+  await expect(run(argv, { step: () => {} })).rejects.toMatchObject({ code: "BAD_ARGUMENT", message });
 });
