@@ -66,7 +66,7 @@ export function runnerOf({ formats, run }: FeatureCommand): RunCommand {
       objects: async () => objectsOf(await latest()),
       refusals: async function* (stop) {
         const first = await read();
-        const stopped = stop.then(() => nft.stopReading());
+        const stopped = () => stop.then(() => nft.stopReading());
         for await (const { destinations } of watchRefusals(first, read, explained, stopped))
           yield destinations;
       },

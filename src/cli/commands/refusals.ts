@@ -61,7 +61,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   return {
     exitCode: EXIT.ok,
     output: isSet(argv, "watch")
-      ? printed(watchRefusals(first, read, explained, interrupted()), format === "json" ? jsonLines : text)
+      ? printed(watchRefusals(first, read, explained, interrupted), format === "json" ? jsonLines : text)
       : format === "json"
         ? jsonText({ refusals: present.destinations })
         : text(present),

@@ -63,6 +63,7 @@ export function latestInput(
 
 /**
  * Yields the first refusals, then the new ones of each reading, if there are any, until `stop` resolves.
+ * @param stop called when the refusals are first read
  * @param wait waits for some milliseconds
  * @throws AppError as `read` does
  */
@@ -70,11 +71,11 @@ export async function* watchRefusals(
   first: SeenRefusals,
   read: () => Promise<SeenRefusals>,
   explained: (seen: SeenRefusals) => Promise<ExplainedRefusals>,
-  stop: Promise<unknown>,
+  stop: () => Promise<unknown>,
   wait: (milliseconds: number) => Promise<unknown> = sleep,
 ): AsyncGenerator<ExplainedRefusals, void, undefined> {
   let isStopped = false;
-  const stopped = stop.then(() => {
+  const stopped = stop().then(() => {
     isStopped = true;
     return undefined;
   });

@@ -27,8 +27,24 @@ test("keeps no earlier reading, however long it watches", async () => {
   };
   const explained = async () => ({ destinations: [], now: 0, isWatched: true });
   const first = { entries: [], isWatched: true };
-  for await (const _ of watchRefusals(first, read, explained, stopped, () => setImmediate()));
+  for await (const _ of watchRefusals(
+    first,
+    read,
+    explained,
+    () => stopped,
+    () => setImmediate(),
+  ));
   expect(kept).toBe(0);
+});
+
+test("waits for its end from the first refusals on, as nothing handles signals before they are printed", async () => {
+  const stop = vi.fn(async () => {});
+  const seen = { entries: [], isWatched: true };
+  const explained = async () => ({ destinations: [], now: 0, isWatched: true });
+  const watched = watchRefusals(seen, async () => seen, explained, stop);
+  expect(stop).not.toHaveBeenCalled();
+  await watched.next();
+  expect(stop).toHaveBeenCalledOnce();
 });
 
 describe("the objects that explain refusals", () => {
