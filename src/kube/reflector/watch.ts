@@ -82,7 +82,8 @@ export async function* linesOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<
       [pending, pendingBytes, start] = [[], 0, end + 1];
     }
     yield lines;
-    pending.push(chunk.subarray(start));
+    // An empty rest would keep the chunk in memory until the next line.
+    if (start < chunk.length) pending.push(chunk.subarray(start));
     pendingBytes += chunk.length - start;
     if (pendingBytes > LONGEST_LINE)
       throw malformed(`a line of the watch is longer than ${LONGEST_LINE} bytes`);
