@@ -55,14 +55,13 @@ export class SyncLog implements SyncSubscriber {
 
   #logSync({ kind, reason, durationMs, repaired, applied, deltas, unreadable }: SyncReport): void {
     const seconds = durationMs / 1000;
-    const size = deltaSize(deltas);
-    const sent = applied.length;
     if (repaired !== undefined) {
       const fields = { reason, seconds, found: repaired.text };
       this.#loggers.of("").warn(fields, "another program changed the rules, repaired");
     } else if (kind === "full") {
-      this.#logger.info({ reason, seconds, sent, ...size, unreadable }, "full sync");
-    } else this.#logger.debug({ ...size, seconds }, "synced");
+      const fields = { reason, seconds, sent: applied.length, ...deltaSize(deltas), unreadable };
+      this.#logger.info(fields, "full sync");
+    } else this.#logger.debug({ ...deltaSize(deltas), seconds }, "synced");
   }
 
   #exclusions(families: ReadonlyMap<Family, string>): void {
