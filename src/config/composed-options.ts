@@ -100,13 +100,26 @@ export type DetectLocal =
   | { readonly kind: "bridge"; readonly interface: string }
   | { readonly kind: "interface-prefix"; readonly prefix: string };
 
-/** What each mode makes of the names in its fields. */
-const DETECT_LOCAL_MODES: Readonly<Record<string, (bridge: string, prefix: string) => DetectLocal>> = {
-  ClusterCIDR: () => ({ kind: "cluster-cidr" }),
-  NodeCIDR: () => ({ kind: "node-cidr" }),
-  BridgeInterface: (bridge) => ({ kind: "bridge", interface: bridge }),
-  InterfaceNamePrefix: (_, prefix) => ({ kind: "interface-prefix", prefix }),
+/** kube-proxy's name of each mode. */
+const DETECT_LOCAL_MODES: Readonly<Record<DetectLocal["kind"], string>> = {
+  "cluster-cidr": "ClusterCIDR",
+  "node-cidr": "NodeCIDR",
+  bridge: "BridgeInterface",
+  "interface-prefix": "InterfaceNamePrefix",
 };
+
+/** Returns a mode with the name that it needs. */
+function detectLocalOf(kind: DetectLocal["kind"], bridge: string, prefix: string): DetectLocal {
+  switch (kind) {
+    case "cluster-cidr":
+    case "node-cidr":
+      return { kind };
+    case "bridge":
+      return { kind, interface: bridge };
+    case "interface-prefix":
+      return { kind, prefix };
+  }
+}
 
 /** Returns the option of three fields: the mode, and the name that each of two modes needs. */
 export function detectLocal(): Option<DetectLocal> {
@@ -121,7 +134,8 @@ export function detectLocal(): Option<DetectLocal> {
     preset: "",
     flags: [fieldFlag(flag, "string", path)],
   });
-  const modes = Object.keys(DETECT_LOCAL_MODES);
+  const modes = Object.values(DETECT_LOCAL_MODES);
+  const kinds = Object.keys(DETECT_LOCAL_MODES) as DetectLocal["kind"][];
   const modeFlag: FieldFlag = {
     ...setting(
       "detect-local-mode",
@@ -147,10 +161,12 @@ export function detectLocal(): Option<DetectLocal> {
         ),
       ),
     ],
-    parse: ([given, bridgeName, prefixName]) =>
-      valid(DETECT_LOCAL_MODES[String(given)])(String(bridgeName), String(prefixName)),
+    parse: ([given, bridgeName, prefixName]) => {
+      const kind = kinds.find((one) => DETECT_LOCAL_MODES[one] === given);
+      return detectLocalOf(valid(kind), String(bridgeName), String(prefixName));
+    },
     print: (value) => [
-      modes.find((name) => DETECT_LOCAL_MODES[name]?.("", "").kind === value.kind),
+      DETECT_LOCAL_MODES[value.kind],
       value.kind === "bridge" ? value.interface : "",
       value.kind === "interface-prefix" ? value.prefix : "",
     ],

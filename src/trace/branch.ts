@@ -56,7 +56,7 @@ export interface Assumption {
 
 /**
  * One possible path of a packet: its current fields and its position in the rules. It starts as the packet
- * arrives.
+ * arrives. It has only fields, as branches are copied by `{ ...branch }`, which would lose methods.
  */
 export class Branch {
   readonly evaluation: Evaluation;

@@ -71,14 +71,26 @@ function waitingText(nodes: readonly FleetNode[]): string {
   return `waiting for ${counted(sick.length, "node")} of ${nodes.length}, such as ${sick[0]?.node} (${sick[0]?.state})`;
 }
 
-const HEAD = "NODE STATE VERSION VERIFIED OUT-OF-SYNC DRIFT QUARANTINED REFUSED EJECTED LAG-P99 REASON";
+const HEAD = [
+  "NODE",
+  "STATE",
+  "VERSION",
+  "VERIFIED",
+  "OUT-OF-SYNC",
+  "DRIFT",
+  "QUARANTINED",
+  "REFUSED",
+  "EJECTED",
+  "LAG-P99",
+  "REASON",
+];
 
 /**
  * The text output: a line for each node, with `-` for unknown values, one for each ejected endpoint, and the
  * total. Ends with a line feed.
  */
 export function fleetText(nodes: readonly FleetNode[]): string {
-  const rows = [HEAD.split(" "), ...nodes.map(cells)];
+  const rows = [HEAD, ...nodes.map(cells)];
   const widths = columnWidths(rows);
   const lines = rows.map((row) =>
     row

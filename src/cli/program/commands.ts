@@ -41,8 +41,16 @@ export const COMMANDS: readonly Command[] = [
     summary: "Compare the desired state with this kernel, other objects, or kube-proxy",
     formats: [...FORMATS, "github"],
     flags: [
-      ...["from", "context", "against", "with", "with-tables", "live", "outcomes", "with-objects"],
-      ...["fail-on", "output"],
+      "from",
+      "context",
+      "against",
+      "with",
+      "with-tables",
+      "live",
+      "outcomes",
+      "with-objects",
+      "fail-on",
+      "output",
     ],
     meanings: {
       live: "With --with: compare kube-proxy's tables with nft-proxy's in the kernel, not the desired state",

@@ -143,8 +143,7 @@ export class ConnectionLimit {
   readonly #most: number;
   /** The connections of each client, oldest first. */
   readonly #clients = new Map<string, Set<Socket>>();
-  /** Number of open connections. */
-  count = 0;
+  #count = 0;
 
   constructor(most: number) {
     this.#most = most;
@@ -152,10 +151,10 @@ export class ConnectionLimit {
 
   /** Adds a new connection until it is closed. */
   add(socket: Socket): void {
-    if (this.count >= this.#most) this.#closeOne();
+    if (this.#count >= this.#most) this.#closeOne();
     const client = clientOf(socket);
     this.#clients.set(client, (this.#clients.get(client) ?? new Set()).add(socket));
-    this.count++;
+    this.#count++;
     socket.once("close", () => this.#delete(client, socket));
   }
 
@@ -169,7 +168,7 @@ export class ConnectionLimit {
 
   #delete(client: string, socket: Socket): void {
     const open = this.#clients.get(client);
-    if (open?.delete(socket)) this.count--;
+    if (open?.delete(socket)) this.#count--;
     if (open?.size === 0) this.#clients.delete(client);
   }
 

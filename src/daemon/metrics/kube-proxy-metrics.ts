@@ -49,7 +49,6 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
   },
   kubeproxy_network_programming_duration_seconds: {
     help: "Time from the change of an endpoint in the cluster to its rules in the kernel",
-    labels: BY_FAMILY,
     buckets: PROGRAMMING_BUCKETS,
     zero: BOTH_FAMILIES,
     on: { synced: ({ report }) => programmingTimes(report) },
@@ -132,7 +131,7 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
   },
 };
 
-/** @param isTimed whether a sync of all rules, or of changed ones, is */
+/** @param isTimed whether the histogram has syncs of all rules (true) or of changed ones (false) */
 function syncDuration(help: string, isTimed: (isFull: boolean) => boolean): Metric {
   const times = (
     isFull: boolean,

@@ -57,7 +57,7 @@ export interface ScrapedParts {
  * Reads the usage of the kernel's connection tracking. Both return undefined if the kernel tracks nothing
  * yet.
  */
-export interface ConntrackUsage {
+interface ConntrackUsage {
   readonly entries: () => Promise<number | undefined>;
   /** Number of entries at which new connections are dropped. */
   readonly capacity: () => Promise<number | undefined>;

@@ -72,8 +72,7 @@ const MOST_REPORTED = 10;
  */
 export class AffinityPoller implements SyncSubscriber {
   readonly #parts: AffinityPollerParts;
-  /** Number of entries of each family's map at the last reading; absent before the first one. */
-  readonly entries: Partial<Record<Family, number>> = {};
+  #entries: Readonly<Partial<Record<Family, number>>> = {};
   readonly #limited = new Map<Family, readonly CountedClients[]>();
   readonly #failures: FailureLog;
   #begin: Timer | undefined;
@@ -89,6 +88,11 @@ export class AffinityPoller implements SyncSubscriber {
       "cannot clean up the affinity map: entries of deleted Services stay until their timeout",
       "the affinity map is cleaned up again",
     );
+  }
+
+  /** Number of entries of each family's map at the last reading; absent before the first one. */
+  get entries(): Readonly<Partial<Record<Family, number>>> {
+    return this.#entries;
   }
 
   /** The clients with limits at the last reading; none if there are no limits. */
@@ -143,9 +147,9 @@ export class AffinityPoller implements SyncSubscriber {
     const { clients, ids } = await readCountedClients(this.#parts.tables, state.table, state.features);
     this.#limited.set(family, clients);
     const isSticky = (state.table.sets.get(AFFINITY_IDS)?.elements.size ?? 0) > 0;
-    if (!isSticky && held.length === 0 && this.entries[family] === 0) return;
+    if (!isSticky && held.length === 0 && this.#entries[family] === 0) return;
     const { total, counts, gone } = await this.#read(state, spec);
-    this.entries[family] = total;
+    this.#entries = { ...this.#entries, [family]: total };
     const isGone = ({ key }: Element) => this.#state(family)?.ownerOfList(servicePortOf(key)) === undefined;
     const { deleted, isComplete } = await this.#delete(family, spec, gone, isGone);
     if (deleted > 0) this.#parts.onDeleted("gone", deleted);

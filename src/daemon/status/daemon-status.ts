@@ -32,7 +32,7 @@ export interface DaemonStatus {
   readonly history: SyncHistorySnapshot;
   readonly pending: Pending;
   /** The last hour, oldest minute first. */
-  readonly timeline: readonly Readonly<TimelineMinute>[];
+  readonly timeline: readonly TimelineMinute[];
   /** The cards of features; absent for none. */
   readonly cards?: readonly FeatureCard[];
   /** What features have that has a limit; absent for nothing. */
@@ -51,7 +51,7 @@ export interface DaemonStatus {
 }
 
 /** Memory of the daemon, its container and its programs. Bytes. */
-export interface MemoryStatus {
+interface MemoryStatus {
   /** Resident memory of the daemon itself. */
   readonly own: number;
   /** Undefined outside a container. */

@@ -78,10 +78,12 @@ const MINUTE = 60_000;
 
 /** One minute. */
 export interface TimelineMinute {
-  syncs: number;
+  readonly syncs: number;
   /** Time in which the rules were out of date, milliseconds. */
-  outOfSyncMs: number;
+  readonly outOfSyncMs: number;
 }
+
+const IDLE: TimelineMinute = { syncs: 0, outOfSyncMs: 0 };
 
 /**
  * Counts syncs and the time out of sync, minute by minute, for the last hour. Times are milliseconds since
@@ -101,18 +103,15 @@ export class SyncTimeline implements SyncSubscriber {
 
   synced({ startedAt, endedAt }: Pick<SyncReport, "startedAt" | "endedAt">): void {
     this.#countOutOfSync(this.#health.pendingSince ?? startedAt, endedAt);
-    this.#bucket(minuteOf(endedAt)).syncs++;
+    this.#count(minuteOf(endedAt), { syncs: 1, outOfSyncMs: 0 });
   }
 
   /** Returns the last 60 minutes, oldest first. The last one is the current, incomplete minute. */
-  minutes(now: number): readonly Readonly<TimelineMinute>[] {
+  minutes(now: number): readonly TimelineMinute[] {
     const since = this.#health.pendingSince;
     if (since !== undefined) this.#countOutOfSync(since, now);
     const first = minuteOf(now) - TIMELINE_MINUTES + 1;
-    return Array.from(
-      { length: TIMELINE_MINUTES },
-      (_, i) => this.#buckets.get(first + i) ?? { syncs: 0, outOfSyncMs: 0 },
-    );
+    return Array.from({ length: TIMELINE_MINUTES }, (_, i) => this.#buckets.get(first + i) ?? IDLE);
   }
 
   #countOutOfSync(from: number, to: number): void {
@@ -121,18 +120,15 @@ export class SyncTimeline implements SyncSubscriber {
     this.#countedUntil = Math.max(this.#countedUntil, to);
     while (start < to) {
       const end = Math.min(to, (minuteOf(start) + 1) * MINUTE);
-      this.#bucket(minuteOf(start)).outOfSyncMs += end - start;
+      this.#count(minuteOf(start), { syncs: 0, outOfSyncMs: end - start });
       start = end;
     }
   }
 
-  #bucket(minute: number): TimelineMinute {
-    const found = this.#buckets.get(minute);
-    if (found !== undefined) return found;
-    const bucket = { syncs: 0, outOfSyncMs: 0 };
-    this.#buckets.set(minute, bucket);
+  #count(minute: number, more: TimelineMinute): void {
+    const { syncs, outOfSyncMs } = this.#buckets.get(minute) ?? IDLE;
+    this.#buckets.set(minute, { syncs: syncs + more.syncs, outOfSyncMs: outOfSyncMs + more.outOfSyncMs });
     for (const old of this.#buckets.keys()) if (old <= minute - TIMELINE_MINUTES) this.#buckets.delete(old);
-    return bucket;
   }
 }
 

@@ -79,7 +79,7 @@ export interface NftFact {
 }
 
 /** An nft of the host that may differ from ours. */
-export interface HostNft {
+interface HostNft {
   readonly path: string;
   /** The line of `nft --version`. */
   readonly version: string;

@@ -129,7 +129,9 @@ function* ipvsFindings({ settings, ipvsSchedulers, objects }: MigrationFacts): G
       "set them to 0 once kube-proxy is gone, unless other software needs them",
     );
   const context = "problem" in objects ? undefined : objects.nodeContext[0];
-  for (const { ipvs } of FEATURES)
-    for (const finding of ipvs?.findings({ context, schedulers: ipvsSchedulers }) ?? [])
-      yield { check: ipvs?.check as FeatureCheck, ...finding };
+  for (const { ipvs } of FEATURES) {
+    if (ipvs === undefined) continue;
+    for (const finding of ipvs.findings({ context, schedulers: ipvsSchedulers }))
+      yield { check: ipvs.check as FeatureCheck, ...finding };
+  }
 }

@@ -30,7 +30,7 @@ const UNCHOSEN = {
  * @param summary of the outcomes, perhaps also by other software's tables
  */
 export function explainEndpoints(
-  { match, list, outcomes, input }: Omit<Evidence, "endpoints">,
+  { match, list, outcomes, input }: Pick<Evidence, "match" | "list" | "outcomes" | "input">,
   summary: Summary,
 ): ExplainedEndpoint[] {
   const chances = new Map<string, number>();

@@ -65,7 +65,10 @@ export class FirstState {
 async function firstState(request: TimedRequest): Promise<StateQuery> {
   request.endsWithin(LONGEST_LIST);
   try {
-    const version = (await request.get({ path: "/version" }, json)) as StateQuery | null;
+    const version = (await request.get({ path: "/version" }, json)) as {
+      readonly major?: unknown;
+      readonly minor?: unknown;
+    } | null;
     const [major, minor] = [version?.major, version?.minor].map((part) => Number.parseInt(String(part), 10));
     return major === 1 && minor !== undefined && minor < 31 ? { resourceVersion: "0" } : {};
   } catch (error) {

@@ -1,6 +1,6 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { request } from "node:http";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
@@ -35,6 +35,19 @@ const routes: Routes = new Map<string, Route>([
     },
   ],
 ]);
+
+/** A limit that counts the open connections. */
+class CountedConnections extends ConnectionLimit {
+  count = 0;
+
+  override add(socket: Socket): void {
+    this.count++;
+    socket.once("close", () => {
+      this.count--;
+    });
+    super.add(socket);
+  }
+}
 
 async function serve(
   table: Routes = routes,
@@ -99,7 +112,7 @@ describe("openHttpServer", () => {
 
   test("disconnects a client that does not read its answer", async () => {
     const large = new Map<string, Route>([["/large", () => textAnswer("x".repeat(20_000_000))]]);
-    const limit = new ConnectionLimit(100);
+    const limit = new CountedConnections(100);
     const server = await serve(large, memoryLogger(), limit, 50);
     const socket = connect(server.port, "127.0.0.1").on("error", () => {});
     socket.pause().write("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -134,7 +147,7 @@ describe("openHttpServer", () => {
       for (made = 0; made < 10_000; made++) yield "x".repeat(100_000);
     }
     const logger = memoryLogger();
-    const limit = new ConnectionLimit(100);
+    const limit = new CountedConnections(100);
     const server = await serve(
       new Map([["/pieces", () => ({ ...textAnswer(""), pieces: pieces() })]]),
       logger,
