@@ -35,7 +35,11 @@ export async function follow(
   const follower = new Follower(host, names, rate, hasFigures);
   if (served) await follower.listen();
   const interrupted = host.interrupted();
-  if (refused) await new Promise<void>((begun) => void follower.followRefusals(interrupted, begun));
+  if (refused)
+    await new Promise<void>((begun) => {
+      void interrupted.then(begun);
+      void follower.followRefusals(interrupted, begun);
+    });
   const refresh = new PeriodicTask(host.clock, REFRESH_MS, () => names.refresh(follower.unexplained));
   void interrupted.then(() => {
     refresh.stop();

@@ -214,6 +214,21 @@ describe("observe --follow", () => {
     await started;
   });
 
+  test("ends at once if interrupted while it reads the earlier refusals", async () => {
+    const { host, interrupt } = commandHost({ flags: follow });
+    const never = new Promise<never>(() => {});
+    const starting = command.run({
+      ...host,
+      refusals: async function* () {
+        yield await never;
+      },
+    });
+    interrupt();
+    const all: string[] = [];
+    for await (const line of (await starting).lines) all.push(line);
+    expect(all[0]).toMatch(/^connections: none; 0 packets refused/);
+  });
+
   test("fails without a note of what it follows if it cannot listen", async () => {
     const { host, listener } = commandHost({ flags: follow });
     listener.startFailure = new Error("cannot start socat (ENOENT)");
