@@ -81,9 +81,10 @@ process.once("exit", () => {
 
 /** {@link RunProcess} with execa. */
 export const runProcess: RunProcess = async (path, args, input, limits) => {
+  const startedAt = performance.now();
   const { pid, finish } = startProcess(path, args, limits.maxOutputBytes, limits.signal);
   if (pid !== undefined) limits.onStart?.(pid);
-  const ended = finish(input, limits.timeoutMs);
+  const ended = finish(input, limits.timeoutMs, startedAt);
   samplePeak(pid, ended);
   return await ended;
 };
@@ -131,11 +132,11 @@ export function startProcess(
       return child.pid === undefined || child.exitCode !== null || child.signalCode !== null;
     },
     /**
-     * Writes all of its input and waits for its end. Call once; the duration is measured from here.
+     * Writes all of its input and waits for its end. Call once.
      * @param timeoutMs time after which it is killed
+     * @param startedAt when the duration begins; now if absent
      */
-    async finish(input: string, timeoutMs: number): Promise<ProcessResult> {
-      const startedAt = performance.now();
+    async finish(input: string, timeoutMs: number, startedAt = performance.now()): Promise<ProcessResult> {
       if (child.pid !== undefined) for (const handle of handles) handle.ref();
       let timedOut = false;
       const timer = setTimeout(() => {
@@ -145,7 +146,7 @@ export function startProcess(
       child.stdin.end(input);
       const result = processResult(await child);
       clearTimeout(timer);
-      // execa does not know our timeout, and measures from the start of the program.
+      // execa does not know our timeout, and measures a program that has waited from its start.
       return { ...result, timedOut, durationMs: performance.now() - startedAt };
     },
     kill,

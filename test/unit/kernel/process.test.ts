@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { runProcess } from "../../../src/kernel/process.ts";
 
 const LIMITS = { timeoutMs: 10_000, maxOutputBytes: 1_000_000 };
@@ -15,6 +15,15 @@ test("runProcess gives a program its input and collects what it prints", async (
   });
   expect([result.timedOut, result.tooMuchOutput]).toEqual([false, false]);
   expect(result.durationMs).toBeGreaterThan(0);
+});
+
+test("runProcess measures how long a program takes, with its start", async () => {
+  const starting = vi.fn(() => {
+    for (const until = performance.now() + 50; performance.now() < until; );
+  });
+  const { durationMs } = await runProcess("true", [], "", { ...LIMITS, onStart: starting });
+  expect(starting).toHaveBeenCalledOnce();
+  expect(durationMs).toBeGreaterThanOrEqual(50);
 });
 
 test("runProcess reports exit code and standard error, and passes arguments unchanged", async () => {
