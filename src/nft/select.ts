@@ -24,8 +24,9 @@ export function selectElements(
   return { ...part, sets: new Map(sets) };
 }
 
-/** The part of a table that makes some chains valid: see {@link selectElements}. Its sets are empty. */
+/** The part of a table that makes some of its chains valid, as {@link selectElements}. Its sets are empty. */
 export function selectChains(table: Table, names: readonly string[]): Table {
+  for (const name of names) if (!table.chains.has(name)) throw new Error(`no chain ${name}`);
   const empty = [...table.sets].map(([name, { spec }]) => [name, { spec, elements: new Map() }] as const);
   return reachedPart(table, new Map(empty), names);
 }

@@ -5,7 +5,7 @@ import { creation } from "../nft/delta.ts";
 import { selectChains } from "../nft/select.ts";
 import { toTransaction } from "../nft/transaction.ts";
 import { balancerChain, rememberChain } from "./balancers.ts";
-import { type Balancer, balancerName, REJECT_CHAIN } from "./chain-names.ts";
+import { type Balancer, balancerName, REJECT_CHAIN, type StaticChainName } from "./chain-names.ts";
 import { FIRST_ENDPOINT_DRAW, RANDOM } from "./draws.ts";
 import { PORTS } from "./frontend-kinds.ts";
 import { LEAST_REGISTER_VALUE, MOST_STICKY_PORTS } from "./list-ids.ts";
@@ -96,7 +96,7 @@ export function partFeatures(part: RulesetPart, needs: FeatureNeeds): RequiredFe
   const { family } = CONTEXT;
   const { name, hint, release, sample } = needs;
   const all = staticChains(CONTEXT);
-  const base = (name: string, rules: readonly Rule[]): Chain => {
+  const base = (name: StaticChainName, rules: readonly Rule[]): Chain => {
     return { ...all.find((chain) => chain.name === name), name, rules };
   };
   const parts = sample?.() ?? [];

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Table } from "../../../src/nft/ast/ruleset.ts";
-import { selectElements } from "../../../src/nft/select.ts";
+import { selectChains, selectElements } from "../../../src/nft/select.ts";
 import { elementOwners } from "../../../src/ruleset/ruleset-state.ts";
 import { port, renderAll, service, slice } from "../../support/build.ts";
 
@@ -58,4 +58,11 @@ test("selectElements keeps the source ranges of a Service", () => {
 
 test("selectElements returns no elements for an unknown Service", () => {
   expect(selected("absent")).toMatchObject({ chains: new Map(), sets: new Map() });
+});
+
+test("selectChains refuses a chain that the table does not have", () => {
+  const { table } = state.families.ip ?? {};
+  if (table === undefined) throw new Error("no IPv4");
+  expect([...selectChains(table, ["reject-chain"]).chains.keys()]).toEqual(["reject-chain"]);
+  expect(() => selectChains(table, ["reject"])).toThrow("no chain reject");
 });
