@@ -1,3 +1,4 @@
+import { assertNever } from "../base/errors.ts";
 import { familyOf } from "../model/ip.ts";
 import type { Table } from "../nft/ast/ruleset.ts";
 import { verdictTarget } from "../nft/elements.ts";
@@ -70,8 +71,14 @@ export function refusalAt(
 ): Refusal | undefined {
   const kind = kindOf(key, kinds);
   const refusals = sets.get(kind.refusals)?.elements;
-  const list = sets.get(kind.lists)?.elements.get(key) ?? "";
-  return refusalOf(refusals?.get(kind.kind === "interval" ? list : key));
+  switch (kind.kind) {
+    case "port":
+      return refusalOf(refusals?.get(key));
+    case "interval":
+      return refusalOf(refusals?.get(sets.get(kind.lists)?.elements.get(key) ?? ""));
+    default:
+      return assertNever(kind);
+  }
 }
 
 /** The list id of a frontend in a table; undefined for none. */

@@ -1,3 +1,4 @@
+import { assertNever } from "../base/errors.ts";
 import { assign, differs, lookup, matches, verdictMap } from "../nft/ast/expression.ts";
 import type { Expression, Rule, Statement } from "../nft/ast/json.ts";
 import type { Chain } from "../nft/ast/ruleset.ts";
@@ -98,25 +99,39 @@ function lookupRules(context: FamilyContext, kind: FrontendKind): Rule[] {
   const { family } = context;
   const list = assign(REGISTER, lookup(packetFrontendKey(family), kind.lists));
   const toBalancing: Statement = { goto: { target: kind.chains.balancing } };
-  if (kind.kind === "interval") return [[...atIntervalAddresses(context), list, toBalancing]];
-  const listOfNodePort = assign(REGISTER, lookup(packetNodePortKey(family), kind.lists));
-  return [
-    [list, toBalancing],
-    [...toNodePorts(context), listOfNodePort, toBalancing],
-  ];
+  switch (kind.kind) {
+    case "port": {
+      const listOfNodePort = assign(REGISTER, lookup(packetNodePortKey(family), kind.lists));
+      return [
+        [list, toBalancing],
+        [...toNodePorts(context), listOfNodePort, toBalancing],
+      ];
+    }
+    case "interval":
+      return [[...atIntervalAddresses(context), list, toBalancing]];
+    default:
+      return assertNever(kind);
+  }
 }
 
 /** Refuses connections to frontends without endpoints. */
 function refusalRules(context: FamilyContext, kind: FrontendKind): Rule[] {
   const frontend = packetFrontendKey(context.family);
-  if (kind.kind === "port") return [[verdictMap(frontend, kind.refusals)]];
-  // Refusals are keyed by list: the kernel takes seconds to delete thousands of intervals (6.18).
-  const list = assign(REGISTER, lookup(frontend, kind.lists));
-  const isNoPort = differs(frontend, `@${kind.explicitPorts}`);
-  return [
-    [...atIntervalAddresses(context), list, isNoPort, verdictMap(REGISTER, kind.refusals)],
-    RESET_PRIORITY,
-  ];
+  switch (kind.kind) {
+    case "port":
+      return [[verdictMap(frontend, kind.refusals)]];
+    case "interval": {
+      // Refusals are keyed by list: the kernel takes seconds to delete thousands of intervals (6.18).
+      const list = assign(REGISTER, lookup(frontend, kind.lists));
+      const isNoPort = differs(frontend, `@${kind.explicitPorts}`);
+      return [
+        [...atIntervalAddresses(context), list, isNoPort, verdictMap(REGISTER, kind.refusals)],
+        RESET_PRIORITY,
+      ];
+    }
+    default:
+      return assertNever(kind);
+  }
 }
 
 /** The types of addresses at which the node's programs listen. Other machines' are unicast. */
