@@ -21,10 +21,14 @@ export function* shallowTokens<Token>(
 ): Generator<Token> {
   for (const lexeme of lexemes) {
     yield* parser.next(lexeme);
-    // The document itself and the current scalar are also on the stack.
-    if (parser.stack.length > levels + 2) throw new TooDeepError();
+    if (isTooDeep(parser, levels)) throw new TooDeepError();
   }
   yield* parser.end();
+}
+
+/** The document itself and the current scalar are also on the stack. */
+function isTooDeep({ stack }: TokenParser<unknown>, levels: number): boolean {
+  return stack.length > levels + 2;
 }
 
 /**
@@ -38,12 +42,10 @@ export function nestsDeeperThan(
   lexemes: Iterable<string>,
   levels: number,
 ): boolean {
-  try {
+  for (const lexeme of lexemes) {
     // Only the number of open collections matters; the parser cannot work without making the tokens.
-    for (const _ of shallowTokens(parser, lexemes, levels));
-    return false;
-  } catch (error) {
-    if (error instanceof TooDeepError) return true;
-    throw error;
+    for (const _ of parser.next(lexeme));
+    if (isTooDeep(parser, levels)) return true;
   }
+  return false;
 }

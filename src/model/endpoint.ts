@@ -74,8 +74,13 @@ export class SlicesByPort {
    * with the largest share.
    * @param among the endpoints of a slice to choose from; all if absent
    */
-  endpointsOf(...of: Parameters<SlicesByPort["readingEndpoints"]>): Endpoint[] {
-    return resultOf(this.readingEndpoints(...of));
+  endpointsOf(
+    port: PortInFamily,
+    nodeName: string,
+    shareOf?: ShareOf,
+    among?: (slice: EndpointSlice) => Iterable<SliceEndpoint>,
+  ): Endpoint[] {
+    return resultOf(this.readingEndpoints(port, nodeName, shareOf, among));
   }
 
   /** Does {@link SlicesByPort.endpointsOf} in steps. */

@@ -136,7 +136,8 @@ export class RefusedRules {
     };
     const ended = new Map([...this.#servicePorts].filter(([key]) => ends(key)));
     if (ended.size === 0) return [];
-    const tried = [...ended].filter(([key]) => this.#failing.delete(key));
+    const tried = [...ended].filter(([key]) => this.#failing.has(key));
+    for (const [key] of tried) this.#failing.delete(key);
     this.#probation = new Map([...this.#probation, ...tried]);
     this.#servicePorts = new Map([...this.#servicePorts].filter(([key]) => !ended.has(key)));
     return [...ended.keys()];
