@@ -11,7 +11,7 @@ import {
   type JsonObject,
   notUnderstood,
 } from "../../src/nft/canonical/shape.ts";
-import { keyText, placeElements, unwrapKey } from "./listed-elements.ts";
+import { asListed, keyText, placeElements, unwrapKey } from "./listed-elements.ts";
 
 /**
  * Returns the ruleset after a transaction, without changing the given one. Commands act in order, as in the
@@ -66,7 +66,7 @@ function add(draft: Draft, kind: string, object: JsonObject): void {
     else delete table.isDormant;
   } else if (kind === "element" && family !== undefined) {
     placeElements(memberOf(tableOf(draft, family).sets, object.name), asList(object.elem, kind));
-  } else if (!isIn(table, kind, object)) place(draft, kind, object);
+  } else if (!isIn(table, kind, object)) place(draft, kind, asListed(object));
 }
 
 function isIn(table: Draft[Family], kind: string, { name }: JsonObject): boolean {

@@ -8,6 +8,7 @@ import type { Command, TimeoutJson, Transaction } from "../../src/nft/ast/json.t
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { FakeKernel } from "./fake-kernel.ts";
+import { asListed } from "./listed-elements.ts";
 import { nftTables } from "./nft-tables.ts";
 
 /** The arguments of a run of nft. */
@@ -155,6 +156,7 @@ function listedObjects(ruleset: Ruleset, family: Family): Listed[] {
     .map((object) =>
       "table" in object && table.isDormant ? { table: { ...object.table, flags: "dormant" } } : object,
     )
+    .map((object) => ("map" in object ? { map: asListed(object.map) } : object))
     .map((object) => ("ct timeout" in object ? withoutDefaults(object["ct timeout"]) : object))
     .map((object) => ({ ...object, elem: elements.get(nameOf(object)) }));
 }

@@ -21,6 +21,14 @@ export function parseWithElements(text: string): Ruleset {
   return ruleset;
 }
 
+/** A map of verdicts as nft lists it, whatever its declaration; other objects unchanged. */
+export function asListed<T extends { readonly map?: unknown }>(object: T): T {
+  return JSON.stringify(object.map) === WRITTEN_VERDICT ? { ...object, map: "verdict" } : object;
+}
+
+/** The values of a map of verdicts as we declare it. */
+const WRITTEN_VERDICT = JSON.stringify({ typeof: { accept: null } });
+
 /** Adds elements in nft's JSON to a set; packets fill dynamic ones. */
 export function placeElements(
   { spec, elements }: { readonly spec: SetSpec; readonly elements: Map<string, string> },

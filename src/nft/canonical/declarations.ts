@@ -105,7 +105,7 @@ export function parseSetSpec(kind: "set" | "map", set: JsonObject): SetSpec {
   return {
     ...commonSpec(set),
     key: ourTypes(set.type),
-    ...(kind === "map" && { value: parseValueTypes(set.map) }),
+    ...(kind === "map" && { value: set.map === "verdict" ? set.map : ourTypes(set.map) }),
     dynamic: flags.startsWith("dynamic"),
     ...(flags === "dynamic" && { untimed: true as const }),
     counter: hasCounter(set),
@@ -124,14 +124,6 @@ function commonSpec({ name, size, timeout }: JsonObject): Pick<SetSpec, "name" |
     ...(timeout !== undefined && { timeout: asNumber(timeout, "timeout") }),
   };
 }
-
-/** nft lists a map of verdicts as `"verdict"`, whatever its declaration. */
-function parseValueTypes(value: unknown): "verdict" | readonly DataType[] {
-  return value === "verdict" || JSON.stringify(value) === WRITTEN_VERDICT ? "verdict" : ourTypes(value);
-}
-
-/** As we declare such a map. */
-const WRITTEN_VERDICT = '{"typeof":{"accept":null}}';
 
 function ourTypes(value: unknown): readonly DataType[] {
   const types = readTypes(value);
