@@ -95,7 +95,7 @@ export class Renderer {
   }
 
   /**
-   * Renders Services again, in steps of one service port: a Service may have thousands of endpoints at a
+   * Renders Services again, in steps that take a few ms: a Service may have thousands of endpoints at a
    * hundred ports. If only slices changed, renders only the service ports that they name.
    * @param dirty the Services that changed, themselves or in their slices
    * @param maxWork stops once this much is done, in elements; may exceed it by one service port. Rendering

@@ -27,7 +27,6 @@ const passiveHealthCheck = optionOf<string, PassiveHealthSetting>(
       "passive-health-check",
       'Watch whether TCP endpoints answer, for Services without the annotation nft-proxy.io/passive-health-check: off, on, or a list such as "failures=3,interval=1s,eject=10s,max-ejected=50%"',
     ),
-    // It enables the feature, whose part of the daemon is made at the start.
   },
   {
     schema: { type: "string", format: FORMAT },
