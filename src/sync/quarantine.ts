@@ -213,26 +213,36 @@ function trialsOf(state: RulesetState, accepted: Iterable<ServicePortRules>, sus
  * not sticky in the desired state are last to get one, and the state may lack some of them.
  */
 function apply(state: RulesetState, suspects: readonly Suspect[], selection: ReadonlySet<Suspect>): void {
-  const changes = suspects.flatMap((suspect) => {
+  const all = suspects.flatMap((suspect) => {
     const { key, before, after } = suspect;
     // Without either, it was added and removed since the last commit: nothing to change.
     const port = (after ?? before)?.port;
     const family = port && state.families[port.family];
     const wanted = selection.has(suspect) ? after : before;
     const current = family?.servicePortRules(key);
-    return family === undefined || wanted === current ? [] : [{ key, family, current, wanted, after }];
+    return family === undefined ? [] : [{ key, family, current, wanted, after }];
   });
+  const changes = all.filter(({ current, wanted }) => wanted !== current);
   for (const { key, family, current, wanted } of changes)
     if (wanted === undefined || (needsStickyId(current) && !needsStickyId(wanted))) family.remove(key);
-  const isToLoseId = ({ wanted, after }: (typeof changes)[number]) =>
+  const isToLoseId = ({ wanted, after }: (typeof all)[number]) =>
     needsStickyId(wanted) && !needsStickyId(after);
   for (const { key, family, wanted } of changes.filter((change) => !isToLoseId(change))) {
     if (wanted === undefined) continue;
-    if (!family.ids.hasFor(key, needsStickyId(wanted))) freeStickyIds(family, suspects);
-    family.put(wanted);
+    if (!hasIdFor(family, wanted)) freeStickyIds(family, suspects);
+    if (hasIdFor(family, wanted)) family.put(wanted);
+    else family.remove(key);
   }
-  for (const { key, family, wanted } of changes.filter(isToLoseId))
-    if (wanted !== undefined && family.ids.hasFor(key, true)) family.put(wanted);
+  for (const { key, family, wanted } of all.filter(isToLoseId))
+    if (wanted !== undefined && wanted !== family.servicePortRules(key) && hasIdFor(family, wanted))
+      family.put(wanted);
+}
+
+/** Whether a list id is left for rules. Intervals hold the ids of removed service ports until divided. */
+function hasIdFor(family: FamilyState, rules: ServicePortRules): boolean {
+  const hasId = () => family.ids.hasFor(rules.port.key, needsStickyId(rules));
+  if (!hasId()) family.divideIntervals();
+  return hasId();
 }
 
 function needsStickyId(rules: ServicePortRules | undefined): boolean {

@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Family } from "../../../src/base/family.ts";
-import { bisect, refusedFamily } from "../../../src/sync/quarantine.ts";
-import { renderAll } from "../../support/build.ts";
+import { parseId } from "../../../src/ruleset/list-ids.ts";
+import { bisect, findRefused, refusedFamily } from "../../../src/sync/quarantine.ts";
+import { renderAll, service, slice, testNodeContext } from "../../support/build.ts";
 
 describe("bisect", () => {
   test("finds exactly the refused candidates, in about 2 log2 n attempts for each", async () => {
@@ -34,6 +35,37 @@ describe("bisect", () => {
 
   test("throws the error of an attempt", async () => {
     await expect(bisect([1], () => Promise.reject(new Error("nft is gone")))).rejects.toThrow("nft is gone");
+  });
+});
+
+describe("findRefused", () => {
+  test("tries a service port beside as many that are to lose their sticky ids as have one", async () => {
+    const NAMES = ["a-good", "bad", "c", "d"];
+    const rulesOf = (sticky: readonly string[], endpoint: string) => {
+      const { families } = renderAll({
+        services: NAMES.map((name, index) => {
+          const affinitySeconds = sticky.includes(name) ? 60 : 0;
+          return service({ name, clusterIPs: [`10.96.9.${index}`], affinitySeconds });
+        }),
+        slices: NAMES.map((name) => slice({ service: name, endpoints: [endpoint] })),
+      }).state;
+      return new Map([...(families.ip?.allServicePortRules() ?? [])].map((rules) => [rules.port.key, rules]));
+    };
+    const before = rulesOf(["c", "d"], "10.244.1.1");
+    const after = rulesOf(["bad"], "10.244.1.2");
+    const served: number[] = [];
+    const refused = await findRefused({
+      nodeContext: testNodeContext({ maxStickyPorts: 2 }),
+      accepted: [],
+      suspects: [...before].map(([key, rules]) => ({ key, before: rules, after: after.get(key) })),
+      accepts: async ({ ip }) => {
+        served.push(ip?.sets.get("lists")?.elements.size ?? 0);
+        const id = parseId(Number(ip?.sets.get("lists")?.elements.get("10.96.9.1 . tcp . 80")));
+        return id?.isSticky !== true;
+      },
+    });
+    expect(refused.map(({ key }) => key)).toEqual(["ip default/bad/tcp"]);
+    expect(Math.min(...served)).toBe(3);
   });
 });
 

@@ -569,6 +569,31 @@ describe("quarantine", () => {
     },
   );
 
+  test.each(["a-range", "z-range"])(
+    "takes out a refused service port that needs the last id with session affinity, which port ranges of %s hold",
+    async (releasing) => {
+      const one = (name: string, number: number, affinitySeconds: number, endpoint: number) => {
+        const ports = [port(80, name === releasing ? { ranges: [{ first: 1000, last: 1999 }] } : {})];
+        parts.cache.putService(service({ name, clusterIPs: [`10.96.9.${number}`], affinitySeconds, ports }));
+        parts.cache.putSlice(slice({ service: name, endpoints: [`10.244.2.${endpoint}`] }));
+      };
+      const parts = setUp();
+      parts.view.nodeContext = testNodeContext({ maxStickyPorts: 1 });
+      one(releasing, 1, 60, 20);
+      one("bad", 2, 0, 21);
+      // Intervals never change in two syncs in a row.
+      await parts.sync();
+      one("b-good", 3, 0, 22);
+      await parts.sync();
+      one(releasing, 1, 0, 20);
+      one("b-good", 3, 0, 23);
+      one("bad", 2, 60, 66);
+      parts.fake.refuses = "10.244.2.66";
+      expect((await parts.sync()).refused).toEqual(["ip default/bad/tcp"]);
+      expect([...parts.reconciler.quarantined.keys()]).toEqual(["ip default/bad/tcp"]);
+    },
+  );
+
   test("takes a refused service port out after a part of it is in the kernel, which is no drift", async () => {
     const parts = setUp();
     await parts.sync();
