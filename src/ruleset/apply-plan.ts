@@ -19,7 +19,7 @@ import {
 import { removalTransaction, toTransaction } from "../nft/transaction.ts";
 import { elementSteps, leadsElsewhere } from "./element-steps.ts";
 import { type FrontendKind, PORTS_ALONE } from "./frontend-kinds.ts";
-import { handoverEnd, mapHandover, withHandover } from "./handover-chains.ts";
+import { handoverEnd, mapHandover, usersOfReplaced, withHandover } from "./handover-chains.ts";
 import type { Step } from "./plan-step.ts";
 import { SOURCE_RANGES } from "./sets.ts";
 
@@ -198,10 +198,15 @@ function partsOf(delta: TableDelta, staleChains: readonly TableDelta[]) {
     isChangedFirst && kind === "chain" && after !== undefined;
   const areSetsDeleted = ofKind(rest, "set").some(({ after }) => after === undefined);
   const chains = ofKind(rest, "chain").filter(isChanged);
-  // Rules that look into deleted sets stay as long as elements lead packets there.
-  const changedFirst = areSetsDeleted ? chains.map(keepingOldRules) : chains;
+  const users = new Set(delta.elements.flatMap(usersOfReplaced).map(({ name }) => name));
+  // Rules that look into deleted sets stay as long as elements lead packets there. But the chains that look
+  // into intervals that are replaced change before: afterwards they look into second maps.
+  const kept = chains.map((change) =>
+    areSetsDeleted && !users.has(change.name) ? keepingOldRules(change) : change,
+  );
+  const changedFirst = kept.flatMap(({ name, before, after }) => changeOf("chain", name, before, after));
   const changedLater = chains.flatMap(({ name, after }, index) =>
-    changeOf("chain", name, changedFirst[index]?.after, after),
+    changeOf("chain", name, kept[index]?.after, after),
   );
   return {
     declarations: { ...none, objects: added },

@@ -86,12 +86,17 @@ export function mapHandover(deltas: readonly TableDelta[]): {
   };
 }
 
-/** Whether packets could miss intervals while a change takes effect. */
-function isReplaced({ added, intervalDeletion }: ElementsDelta, delta: TableDelta): boolean {
-  if (intervalDeletion === undefined) return false;
+/** Whether to replace intervals with the help of a second map. */
+function isReplaced(elements: ElementsDelta, delta: TableDelta): boolean {
+  const users = usersOfReplaced(elements);
+  return users.length > 0 && !writtenChains(delta).some(({ name }) => users.some((one) => one.name === name));
+}
+
+/** The chains whose packets could miss intervals while a change takes effect. */
+export function usersOfReplaced({ added, intervalDeletion }: ElementsDelta): readonly Chain[] {
+  if (intervalDeletion === undefined) return [];
   const { users, replacement } = intervalDeletion;
-  if (replacement === undefined && added.length === 0) return false;
-  return !writtenChains(delta).some(({ name }) => users.some((user) => user.name === name));
+  return replacement === undefined && added.length === 0 ? [] : users;
 }
 
 /**

@@ -294,6 +294,45 @@ test.each([0, 100])(
   },
 );
 
+test("chains that only lose rules do not change before the elements that lead there are gone", () => {
+  const guarded = rules(["10.244.1.1"], { loadBalancerIPs: ["203.0.113.1"], sourceRanges: ["10.0.0.0/8"] });
+  const steps = applyPlan(diffRuleset(guarded, rules(["10.244.1.1"], ranges(1000))), {
+    kinds: FRONTEND_KINDS,
+  });
+  const first = steps.find(({ name }) => name === "changed chains")?.deltas.flatMap(({ objects }) => objects);
+  expect(first?.map(({ name }) => name)).toContain("services");
+  for (const { name, before, after } of first ?? [])
+    expect([name, JSON.stringify(after)]).not.toEqual([name, JSON.stringify(before)]);
+});
+
+test("intervals with source ranges are replaced behind a second map, whatever the chain that looks there loses", () => {
+  const odd = Array.from({ length: 60 }, (_, n) => 1000 + 2 * n);
+  const withOthers = (
+    rangesOfA: readonly number[],
+    limits: Parameters<typeof service>[0],
+    timeouts: Parameters<typeof service>[0],
+  ) =>
+    renderAll({
+      services: [
+        service({
+          ...ranges(...rangesOfA),
+          loadBalancerIPs: ["203.0.113.1"],
+          sourceRanges: ["10.0.0.0/8"],
+        }),
+        service({ name: "limited", clusterIPs: ["10.96.0.11"], ...limits }),
+        service({ name: "timed", clusterIPs: ["10.96.0.12"], ...timeouts }),
+      ],
+      slices: ["web", "limited", "timed"].map((name) => slice({ service: name, endpoints: ["10.244.1.1"] })),
+    }).state.ruleset;
+  const before = withOthers(odd, { clientLimits: { connections: 1 } }, {});
+  const after = withOthers(odd.slice(50), {}, { connectionTimeouts: { "tcp-established": 60_000 } });
+  const steps = applyPlan(diffRuleset(before, after), { kinds: FRONTEND_KINDS });
+  expect(namesOf(steps).slice(0, 3)).toEqual(["new sets and chains", "changed chains", "second maps"]);
+  expect(steps[2]?.deltas.flatMap(({ objects }) => objects.map(({ name }) => name))).toEqual(
+    expect.arrayContaining(["range-lists-handover", "range-source-range-lists-handover"]),
+  );
+});
+
 test.each<[string, Parameters<typeof rules>[1]]>([
   ["source ranges", { loadBalancerIPs: ["203.0.113.1"], sourceRanges: ["10.0.0.0/8"] }],
   ["port ranges", ranges(1000)],
