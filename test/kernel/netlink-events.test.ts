@@ -210,6 +210,32 @@ test("a listener notices the answer to its ping although another socket has the 
   rmSync(directory, { recursive: true });
 });
 
+test("a listener ends if a notification of the host cannot be read", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "netlink-events-"));
+  const socat = join(directory, "socat");
+  // Sixteen bytes of a message that is too short for its own header.
+  const isOfHost =
+    'for last; do :; done; case "$last" in SOCKET-DATAGRAM:16:3:0:*) printf "%016d" 0 | tr 0 "\\000"; exec sleep 60;; esac';
+  writeFileSync(socat, `#!/bin/sh\n${isOfHost}\nexec socat "$@"\n`);
+  chmodSync(socat, 0o755);
+  const reasons: unknown[] = [];
+  const listener = netlinkListener(
+    systemClock,
+    socat,
+  )({
+    onMessage: () => {},
+    wantsElements: () => true,
+    onHostChange: () => {},
+    onEnd: (error) => reasons.push(error),
+  });
+  stops.push(() => listener.stop());
+  expect(await listener.ready).toBe(false);
+  expect(reasons).toMatchObject([
+    { code: "HOST", message: "cannot read the kernel's notifications: message of 0 bytes" },
+  ]);
+  rmSync(directory, { recursive: true });
+});
+
 describe("OwnCommits", () => {
   const transaction = (count: number): Transaction => ({
     nftables: [
