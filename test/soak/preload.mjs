@@ -3,11 +3,11 @@
 //   clock stays.
 // - SIGUSR2 collects all garbage twice, so that the second time moves all objects together. 3 s later, when
 //   pages have gone back to the system, it writes the file `heap`: what process.memoryUsage() tells then, as
-//   JSON, and as `anonymous` what is resident without a file, all of one moment: the engine's reserve grows
-//   and shrinks.
+//   JSON, as `anonymous` what is resident without a file, and as `code` what of the heap is compiled code.
+//   All are of one moment: the engine's reserve grows and shrinks.
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setFlagsFromString } from "node:v8";
+import { getHeapCodeStatistics, setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
 const PERIOD = 100;
@@ -48,10 +48,15 @@ process.on("SIGUSR2", () => {
   }, 200);
   setTimeout(() => {
     const [, kilobytes = "0"] = /^RssAnon:\s+(\d+) kB/m.exec(readFileSync("/proc/self/status", "utf8")) ?? [];
+    const { code_and_metadata_size, bytecode_and_metadata_size } = getHeapCodeStatistics();
     const file = join(folder, "heap");
     writeFileSync(
       `${file}.new`,
-      JSON.stringify({ ...process.memoryUsage(), anonymous: Number(kilobytes) * 1024 }),
+      JSON.stringify({
+        ...process.memoryUsage(),
+        anonymous: Number(kilobytes) * 1024,
+        code: code_and_metadata_size + bytecode_and_metadata_size,
+      }),
     );
     renameSync(`${file}.new`, file);
   }, RETURNED);

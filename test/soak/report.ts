@@ -141,8 +141,9 @@ function vitalTable({ vitals }: SoakResults): string {
     ["the daemon at rest", "start", "middle", "end"],
     [
       row("resident, garbage collected", ({ resident }) => megabytes(resident)),
-      row("without the program's file and reserve", ({ kept }) => megabytes(kept)),
+      row("without the program's file, reserve and compiled code", ({ kept }) => megabytes(kept)),
       row("heap in use", ({ heap }) => `${(heap / 1e6).toFixed(1)} MB`),
+      row("compiled code in it", ({ code }) => `${(code / 1e6).toFixed(1)} MB`),
       row("heap reserved", ({ reserved }) => megabytes(reserved)),
       row("buffers", ({ buffers }) => megabytes(buffers)),
       row("peak of this process", ({ peak }) => megabytes(peak)),

@@ -139,9 +139,11 @@ export class Stage {
 
   /**
    * Has the daemon collect its garbage. @returns what its memory is then; `anonymous`: resident without a
-   * file, bytes
+   * file, `code`: compiled code in the heap, bytes
    */
-  async collectGarbage(): Promise<NodeJS.MemoryUsage & { readonly anonymous: number }> {
+  async collectGarbage(): Promise<
+    NodeJS.MemoryUsage & { readonly anonymous: number; readonly code: number }
+  > {
     const file = join(FOLDER, "heap");
     await rm(file, { force: true });
     process.kill(this.pid, "SIGUSR2");

@@ -9,15 +9,17 @@ export interface Vitals {
   /** After a collection of all garbage, bytes. */
   readonly resident: number;
   /**
-   * What it keeps of that, bytes: without the program's own file, whose pages come and go, and what the
-   * engine holds in reserve, 1 to 8 MB for young objects alone, as its last collections went.
+   * What it keeps of that, bytes: without the program's own file, whose pages come and go, what the engine
+   * holds in reserve, 1 to 8 MB for young objects alone, as its last collections went, and compiled code:
+   * more and more functions are compiled in the first half hour.
    */
   readonly kept: number;
   /**
-   * Bytes of its heap that are in use then, those that the engine has reserved for it, and those of buffers
-   * outside of it.
+   * Bytes of its heap that are in use then, those of compiled code in it, those that the engine has reserved
+   * for it, and those of buffers outside of it.
    */
   readonly heap: number;
+  readonly code: number;
   readonly reserved: number;
   readonly buffers: number;
   /** The most that was resident since the process began, bytes. */
@@ -52,10 +54,11 @@ export async function measureVitals(stage: Stage): Promise<Vitals> {
   await sleep(REST);
   const samples: Omit<Vitals, "pid" | "peak">[] = [];
   for (let n = 0; n < SAMPLES; n++) {
-    const { heapUsed, heapTotal, external, rss: resident, anonymous } = await stage.collectGarbage();
-    const kept = anonymous - (heapTotal - heapUsed);
+    const { heapUsed, heapTotal, external, rss: resident, anonymous, code } = await stage.collectGarbage();
+    const kept = anonymous - (heapTotal - heapUsed) - code;
     const descriptors = descriptorsOf(stage.pid);
-    samples.push({ heap: heapUsed, reserved: heapTotal, buffers: external, resident, kept, descriptors });
+    const outside = { reserved: heapTotal, buffers: external, resident, descriptors };
+    samples.push({ heap: heapUsed, code, kept, ...outside });
   }
   stage.churn.start();
   const least = (key: keyof Omit<Vitals, "pid" | "peak">) =>
@@ -65,6 +68,7 @@ export async function measureVitals(stage: Stage): Promise<Vitals> {
     resident: least("resident"),
     kept: least("kept"),
     heap: least("heap"),
+    code: least("code"),
     reserved: least("reserved"),
     buffers: least("buffers"),
     descriptors: least("descriptors"),
