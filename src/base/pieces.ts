@@ -59,7 +59,7 @@ function* merging<T>(
   return merged.concat(second.slice(taken));
 }
 
-/** Does all pieces of work at once. @returns the result */
+/** Does all pieces of work without yielding. @returns the result */
 export function resultOf<Result>(pieces: Generator<undefined, Result>): Result {
   while (true) {
     const { done, value } = pieces.next();

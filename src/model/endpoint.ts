@@ -25,7 +25,8 @@ export interface Endpoint {
 /** The share of each endpoint of a slice. */
 export type ShareOf = (slice: EndpointSlice) => number;
 
-const EQUAL: ShareOf = () => 1;
+/** The share if endpoints do not differ. */
+export const EQUAL: ShareOf = () => 1;
 
 type PortInFamily = Pick<ServicePort, "family"> & {
   readonly spec: Pick<ServicePortSpec, "name" | "protocol">;

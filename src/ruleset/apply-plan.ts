@@ -201,12 +201,14 @@ function partsOf(delta: TableDelta, staleChains: readonly TableDelta[]) {
   const users = new Set(delta.elements.flatMap(usersOfReplaced).map(({ name }) => name));
   // Rules that look into deleted sets stay as long as elements lead packets there. But the chains that look
   // into intervals that are replaced change before: afterwards they look into second maps.
-  const kept = chains.map((change) =>
-    areSetsDeleted && !users.has(change.name) ? keepingOldRules(change) : change,
+  const between = chains.map((change) =>
+    areSetsDeleted && !users.has(change.name) ? keepingOldRules(change) : change.after,
   );
-  const changedFirst = kept.flatMap(({ name, before, after }) => changeOf("chain", name, before, after));
+  const changedFirst = chains.flatMap(({ name, before }, index) =>
+    changeOf("chain", name, before, between[index]),
+  );
   const changedLater = chains.flatMap(({ name, after }, index) =>
-    changeOf("chain", name, kept[index]?.after, after),
+    changeOf("chain", name, between[index], after),
   );
   return {
     declarations: { ...none, objects: added },
@@ -309,27 +311,13 @@ function canChangeInSteps({ mode, objects }: TableDelta): boolean {
 }
 
 function onlyLosesRules(change: ObjectChange<"chain">): boolean {
-  return !isReplacedChain(change) && isSubsequence(textsOf(change.after), textsOf(change.before));
+  return changeOf("chain", change.name, change.before, keepingOldRules(change)).length === 0;
 }
 
-function textsOf(chain: Chain | undefined): string[] {
-  return (chain?.rules ?? []).map((rule) => JSON.stringify(rule));
-}
-
-/** Whether a list has all members of a part in the same order. */
-function isSubsequence(part: readonly string[], all: readonly string[]): boolean {
-  let next = 0;
-  for (const member of part) {
-    next = all.indexOf(member, next) + 1;
-    if (next === 0) return false;
-  }
-  return true;
-}
-
-/** The change of a chain that gets its new rules and loses none: `a b c` to `a x c` becomes `a b x c`. */
-function keepingOldRules({ before, after, ...change }: ObjectChange<"chain">): ObjectChange<"chain"> {
-  if (before === undefined || after === undefined) return { before, after, ...change };
-  const wanted = textsOf(after);
+/** The chain with its new rules beside all old ones: `a b c` and `a x c` make `a b x c`. */
+function keepingOldRules({ before, after }: ObjectChange<"chain">): Chain | undefined {
+  if (before === undefined || after === undefined) return after;
+  const wanted = after.rules.map((rule) => JSON.stringify(rule));
   const rules: Rule[] = [];
   let next = 0;
   for (const rule of before.rules) {
@@ -340,7 +328,7 @@ function keepingOldRules({ before, after, ...change }: ObjectChange<"chain">): O
       next = index + 1;
     }
   }
-  return { ...change, before, after: { ...after, rules: [...rules, ...after.rules.slice(next)] } };
+  return { ...after, rules: [...rules, ...after.rules.slice(next)] };
 }
 
 /** Elements of sets that are deleted go with their set: until then, chains look into it. */

@@ -1,7 +1,7 @@
 import type { ByFamily, Family } from "../base/family.ts";
 import { pieceMeter } from "../base/pieces.ts";
 import { type Excess, excessOf } from "../model/budgets.ts";
-import { portNameOf } from "../model/endpoint.ts";
+import { EQUAL, portNameOf } from "../model/endpoint.ts";
 import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import { hasFamily, type Service } from "../model/service.ts";
 import { type PortOfService, usesClusterEndpoints, usesLocalEndpoints } from "../model/service-port.ts";
@@ -217,7 +217,5 @@ function* countingByPort(
   }
   return counted;
 }
-
-const EQUAL = () => 1;
 
 type Writable<T> = { -readonly [Field in keyof T]: T[Field] };

@@ -153,7 +153,7 @@ export function isInTable(
   return parts.has(name) || (isAlways?.(context) === true && !context.lacking.includes(name));
 }
 
-/** Without parts that something wants. */
+/** Nothing wants an optional part. */
 export const NO_PARTS: ReadonlySet<string> = new Set();
 
 /** The flow table that a table has, and that forwards connections past our rules; undefined for none. */

@@ -1,4 +1,5 @@
 import { FAMILIES } from "../base/family.ts";
+import { resultOf } from "../base/pieces.ts";
 import { excessText } from "../model/budgets.ts";
 import { portNameOf, SlicesByPort } from "../model/endpoint.ts";
 import { chooseEndpoints } from "../model/endpoint-choice.ts";
@@ -111,7 +112,7 @@ export class Renderer {
 
   /** Does {@link Renderer.updating} in one step. */
   update(dirty: Iterable<ServiceName>, refused = NONE): void {
-    for (const _ of this.updating(dirty, refused));
+    resultOf(this.updating(dirty, refused));
   }
 
   /** The service ports that exceed a limit, and get no rules. With the limit; a new map after each change. */

@@ -1,5 +1,6 @@
 import type { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
+import { resultOf } from "../base/pieces.ts";
 import type { StatePart } from "../features/seam/state-part.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { isRefusedByKernel, NftRefusedError, TransactionFailedError } from "../kernel/nft-errors.ts";
@@ -24,7 +25,7 @@ import { RefusedRules } from "./refused-rules.ts";
 import { creations, type RepairOptions, Repairs } from "./repairs.ts";
 import { StaleChains } from "./stale-chains.ts";
 import type { FullSyncReason, SyncOutcome } from "./sync-report.ts";
-import { inOneTurn, inTurns } from "./turns.ts";
+import { inTurns } from "./turns.ts";
 
 /** Parts of a {@link Reconciler}. */
 export interface ReconcilerParts {
@@ -207,7 +208,7 @@ export class Reconciler {
       const pieces = this.isCurrent(nodeContext)
         ? this.#renderer.updating(dirty, this.#refused.servicePorts, this.#maxWork(atOnce))
         : this.#renderAll(this.#refused.programmed(nodeContext));
-      if (atOnce) inOneTurn(pieces);
+      if (atOnce) resultOf(pieces);
       else await inTurns(pieces);
     } catch (error) {
       // Rules of any Service may be missing now. An empty context has other sets than any real one: so the

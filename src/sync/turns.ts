@@ -16,8 +16,3 @@ export async function inTurns(pieces: Iterable<unknown>): Promise<void> {
     since = performance.now();
   }
 }
-
-/** Does all pieces of work without yielding. */
-export function inOneTurn(pieces: Iterable<unknown>): void {
-  for (const _ of pieces);
-}
