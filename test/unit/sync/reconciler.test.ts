@@ -547,33 +547,17 @@ describe("quarantine", () => {
     },
   );
 
-  test.each(["another", "z-last"])(
-    "takes out a refused service port that needs the last id with session affinity, which %s releases",
-    async (releasing) => {
+  const RANGES = { ranges: [{ first: 1000, last: 1999 }] };
+  test.each([
+    ["another releases", "another", "a-good", {}],
+    ["z-last releases", "z-last", "a-good", {}],
+    ["port ranges of a-range hold", "a-range", "b-good", RANGES],
+    ["port ranges of z-range hold", "z-range", "b-good", RANGES],
+  ])(
+    "takes out a refused service port that needs the last id with session affinity, which %s",
+    async (_, releasing, good, ranges) => {
       const one = (name: string, number: number, affinitySeconds: number, endpoint: number) => {
-        parts.cache.putService(service({ name, clusterIPs: [`10.96.9.${number}`], affinitySeconds }));
-        parts.cache.putSlice(slice({ service: name, endpoints: [`10.244.2.${endpoint}`] }));
-      };
-      const parts = setUp();
-      parts.view.nodeContext = testNodeContext({ maxStickyPorts: 1 });
-      one(releasing, 1, 60, 20);
-      one("bad", 2, 0, 21);
-      one("a-good", 3, 0, 22);
-      await parts.sync();
-      one(releasing, 1, 0, 20);
-      one("a-good", 3, 0, 23);
-      one("bad", 2, 60, 66);
-      parts.fake.refuses = "10.244.2.66";
-      expect((await parts.sync()).refused).toEqual(["ip default/bad/tcp"]);
-      expect([...parts.reconciler.quarantined.keys()]).toEqual(["ip default/bad/tcp"]);
-    },
-  );
-
-  test.each(["a-range", "z-range"])(
-    "takes out a refused service port that needs the last id with session affinity, which port ranges of %s hold",
-    async (releasing) => {
-      const one = (name: string, number: number, affinitySeconds: number, endpoint: number) => {
-        const ports = [port(80, name === releasing ? { ranges: [{ first: 1000, last: 1999 }] } : {})];
+        const ports = [port(80, name === releasing ? ranges : {})];
         parts.cache.putService(service({ name, clusterIPs: [`10.96.9.${number}`], affinitySeconds, ports }));
         parts.cache.putSlice(slice({ service: name, endpoints: [`10.244.2.${endpoint}`] }));
       };
@@ -583,10 +567,10 @@ describe("quarantine", () => {
       one("bad", 2, 0, 21);
       // Intervals never change in two syncs in a row.
       await parts.sync();
-      one("b-good", 3, 0, 22);
+      one(good, 3, 0, 22);
       await parts.sync();
       one(releasing, 1, 0, 20);
-      one("b-good", 3, 0, 23);
+      one(good, 3, 0, 23);
       one("bad", 2, 60, 66);
       parts.fake.refuses = "10.244.2.66";
       expect((await parts.sync()).refused).toEqual(["ip default/bad/tcp"]);
