@@ -38,7 +38,7 @@ export interface NetlinkEventsParts {
    * thousands of notifications a second: a reading of one costs as much as one of hundreds.
    */
   readonly pauseMs?: number;
-  /** Minimum pause after each reading, in durations of that reading: what is left to other work. */
+  /** Minimum pause after each reading, as a multiple of its duration, so that other work can run. */
   readonly restRatio?: number;
   /** Which messages need their contents; all if absent. */
   readonly wanted?: WantedContents;

@@ -101,7 +101,7 @@ const CHANGES_BY_NUMBER: ReadonlyMap<number, Change> = new Map(
   ),
 );
 
-/** The attribute that names the table of an object, and the one that names the object. */
+/** The attributes with the name of an object's table, and with its own name. */
 const TABLE = 1;
 const NAMES: Readonly<Record<ObjectKind, number>> = {
   table: TABLE,

@@ -19,7 +19,8 @@ import { branchKey, elementValue, lookUp, setOf } from "./set-lookup.ts";
 /**
  * How to continue after a statement: with the next statement, the next rule (`break`), or a verdict.
  * `undecided` follows a comparison with an unknown result; `not-understood` a statement that may do anything.
- * A value that is `undefined` does not exist, which is `break`; one that is {@link UNKNOWN} may be anything.
+ * If a value does not exist, it is `undefined`, and the rule ends with `break`. If it cannot be known, it is
+ * {@link UNKNOWN}.
  */
 export type Result = "continue" | "break" | "undecided" | "not-understood" | "refuse" | Verdict;
 
@@ -178,8 +179,8 @@ function putElement(branch: Branch, set: AnySet, key: string, value: string | un
 }
 
 /**
- * Records if a set has no room for a new element, counting those that this packet added and deleted.
- * @returns false if it has room
+ * Notes that a set is full, if it is, after what this packet has added and deleted.
+ * @returns whether it is full
  */
 function noteIfFull(branch: Branch, set: AnySet): boolean {
   const { size = Number.POSITIVE_INFINITY, name } = set.spec;

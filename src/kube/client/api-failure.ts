@@ -9,8 +9,8 @@ export interface ApiFailureDetails {
   /** Milliseconds of the server's Retry-After, 0 for none. */
   readonly retryAfter?: number;
   /**
-   * The HTTP status, 0 for none. Of those of kind `server`, 404: the resource is not served; 400: the server
-   * does not understand the request; 504: it has no state as new as the one that was asked for.
+   * The HTTP status, 0 for none. Of the kind `server`, 404 means that the server does not have the resource,
+   * 400 that it does not understand the request, and 504 that its state is older than the requested one.
    */
   readonly status?: number;
   readonly cause?: unknown;
