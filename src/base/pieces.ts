@@ -1,3 +1,6 @@
+/** Time after which long work lets the event loop do other work, milliseconds. */
+export const TURN = 10;
+
 /** Small parts of work, such as a lookup each, that take less than a millisecond together. */
 const PARTS = 1000;
 

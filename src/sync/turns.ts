@@ -1,7 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-
-/** Time after which the event loop gets its turn, milliseconds. */
-const TURN = 10;
+import { TURN } from "../base/pieces.ts";
 
 /**
  * Does work piece by piece, and yields to the event loop after each {@link TURN}, so that watches are read

@@ -1,3 +1,5 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { TURN } from "../../base/pieces.ts";
 import { isRecord } from "../../base/text.ts";
 import { ApiFailure } from "../client/api-failure.ts";
 import type { TimedRequest } from "../client/timed-request.ts";
@@ -56,7 +58,16 @@ export async function watchEvents(
   await request.get({ path: resource.path, query }, async (body) => {
     onOpen();
     request.receivesWithin(WATCH_SILENCE);
-    for await (const lines of linesOf(body)) for (const line of lines) take(parseWatchEvent(line));
+    let busy = 0;
+    for await (const lines of linesOf(body)) {
+      const since = performance.now();
+      for (const line of lines) take(parseWatchEvent(line));
+      busy += performance.now() - since;
+      if (busy < TURN) continue;
+      // Node reads up to 2 MB of a stream at once: without this, a sync would wait for them after each step.
+      await nextTurn();
+      busy = 0;
+    }
   });
 }
 
