@@ -24,6 +24,10 @@ export interface ServicePortLists {
   readonly parts?: readonly PortPart[];
 }
 
+export function isWithoutEndpoints({ cluster, local }: ServicePortLists): boolean {
+  return cluster === undefined && local === undefined;
+}
+
 /** A way that leads to no endpoint. */
 export interface EmptyList {
   readonly way: Way;
@@ -73,10 +77,59 @@ function listOf(
     local: isLocal && affinitySeconds > 0,
     ...(bothLists && affinitySeconds > 0 && { bothLists }),
   };
-  const key = [chooserName(balancer), affinitySeconds, balancer.local, balancer.bothLists].join();
-  const shared = balancers.share(key, balancer);
+  const shared = sharedBalancer(balancer);
   const targets = endpoints.map(({ target }) => target);
   return slots === undefined ? { balancer: shared, targets } : { balancer: shared, targets, slots };
+}
+
+function sharedBalancer(balancer: Balancer): Balancer {
+  const { affinitySeconds, local, bothLists } = balancer;
+  return balancers.share([chooserName(balancer), affinitySeconds, local, bothLists].join(), balancer);
+}
+
+/** Minimum number of endpoints that a list may gain at once: nobody waits long for so many (75 ms). */
+const LEAST_ADDED = 1000;
+
+/**
+ * Limits how many endpoints lists gain at once, so that nobody waits for a hundred thousand of one service
+ * port. Those that go, go at once. A list with slots is not limited: each change of endpoints changes most of
+ * its slots.
+ * @param before the lists that the table has; undefined for none
+ * @param most the number of elements that each list may add, at least {@link LEAST_ADDED} endpoints
+ * @returns `wanted` itself if it is within the limit
+ */
+export function grownLists(
+  wanted: ServicePortLists,
+  before: ServicePortLists | undefined,
+  most: number,
+): ServicePortLists {
+  const known = before?.isSticky === wanted.isSticky ? before : undefined;
+  // With session affinity, an endpoint has two elements.
+  const endpoints = wanted.isSticky ? most / 2 : most;
+  const local = wanted.local && grownList(wanted.local, known?.local, endpoints);
+  const cluster = wanted.cluster && grownList(wanted.cluster, known?.cluster, endpoints);
+  if (local === wanted.local && cluster === wanted.cluster) return wanted;
+  return { ...wanted, ...(local && { local }), ...(cluster && { cluster }) };
+}
+
+function grownList(wanted: EndpointList, before: EndpointList | undefined, most: number): EndpointList {
+  const { targets, slots, balancer } = wanted;
+  const added = Math.max(LEAST_ADDED, Math.floor(most));
+  if (slots !== undefined || targets.length <= added) return wanted;
+  const grown = grownTargets(targets, before?.targets ?? [], added);
+  return grown.length === targets.length
+    ? wanted
+    : { balancer: sharedBalancer({ ...balancer, count: drawCount(grown.length) }), targets: grown };
+}
+
+/** The targets that were there before, and the first others. @param before sorted, as the result */
+function grownTargets(targets: readonly string[], before: readonly string[], added: number): string[] {
+  let left = added;
+  let index = 0;
+  return targets.filter((target) => {
+    for (let known = before[index]; known !== undefined && known < target; known = before[++index]);
+    return before[index] === target || left-- > 0;
+  });
 }
 
 /** The values at the numbers of a list. @param values one for each target */

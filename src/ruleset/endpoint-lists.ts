@@ -25,6 +25,7 @@ import type { PortPart } from "./node-context.ts";
 import { listIdOf, servicePortIdsIn } from "./programmed-frontend.ts";
 import { AFFINITY_CHOOSERS, AFFINITY_TIMEOUTS } from "./sets.ts";
 import type { SharedObjects } from "./shared-objects.ts";
+import { MOST_DELETED } from "./source-range-lists.ts";
 
 /** A service port that at least one frontend leads to. */
 interface KnownPort {
@@ -50,6 +51,18 @@ interface KnownPort {
   endpointIds: EndpointIds;
 }
 
+/** The lists of a removed service port, which no frontend leads to. */
+interface StaleLists {
+  readonly id: number;
+  /** The elements that the table still has. */
+  readonly elements: Iterator<SetElement>;
+}
+
+interface SetElement {
+  readonly set: string;
+  readonly key: string;
+}
+
 type Orders = Readonly<Partial<Record<ListName, readonly string[]>>>;
 
 const NOT_STICKY: ServicePortLists = { isSticky: false };
@@ -66,7 +79,8 @@ const verdicts = new SharedValues<string>();
  * The lists of endpoints of one family's service ports: their ids, the number of each endpoint in a list, and
  * their elements. A service port has lists while at least one frontend leads to it. A list has the numbers 0
  * to N-1. Any endpoint may have any number, so that a change of a long list changes few elements. A new list
- * is sorted.
+ * is sorted. If the last frontend of a long list goes, its elements are stale: they leave the table later, a
+ * few at a time, and nobody gets the list's id before.
  */
 export class EndpointLists {
   readonly ids: ListIds;
@@ -74,6 +88,7 @@ export class EndpointLists {
   readonly #shared: SharedObjects;
   readonly #ports = new Map<ServicePortKey, KnownPort>();
   readonly #byId = new Map<number, ServicePortKey>();
+  readonly #stale = new Set<StaleLists>();
   readonly #kinds: readonly FrontendKind[];
 
   /**
@@ -105,15 +120,52 @@ export class EndpointLists {
     return listId(port.id, way);
   }
 
-  /** Removes a frontend, and the lists with the last frontend. */
+  /** Removes a frontend, and the lists with the last frontend: see {@link EndpointLists.deleteStale}. */
   remove(key: ServicePortKey, way: Way, kind: FrontendKind): void {
     const port = this.#ports.get(key);
     if (port === undefined) return;
-    this.#count(port, way, -1, kind);
-    if (port.users.some((users) => users > 0)) return;
+    const isLast = port.users.reduce((sum, users) => sum + users) === 1;
+    const areStale = isLast && this.isLong(key);
+    // Before `#count`, which empties the lists.
+    if (areStale) this.#stale.add({ id: port.id, elements: elementsOf(port) });
+    this.#count(port, way, -1, kind, areStale);
+    if (!isLast) return;
     this.#ports.delete(key);
     this.#byId.delete(port.id);
-    this.ids.release(key);
+    if (areStale) this.ids.detach(key);
+    else this.ids.release(key);
+  }
+
+  /**
+   * Whether the lists of a service port are too long to be deleted at once. Those with slots are not, because
+   * they are also written at once: see {@link grownLists}.
+   */
+  isLong(key: ServicePortKey): boolean {
+    const { cluster, local } = this.#ports.get(key)?.written ?? NOT_STICKY;
+    const lists = [cluster, local].flatMap((list) => list ?? []);
+    const count = lists.reduce((sum, { targets }) => sum + targets.length, 0);
+    return count > MOST_DELETED && lists.every(({ slots }) => slots === undefined);
+  }
+
+  /** Whether there are stale lists. */
+  get hasStale(): boolean {
+    return this.#stale.size > 0;
+  }
+
+  /** Deletes elements of stale lists. @param most how many */
+  deleteStale(most = MOST_DELETED): void {
+    const { sets } = this.#tracker.table;
+    let room = most;
+    for (const list of this.#stale) {
+      for (let next = list.elements.next(); !next.done; next = list.elements.next()) {
+        const { set, key } = next.value;
+        // The maps of intervals go with the last service port that has some.
+        if (sets.has(set)) this.#tracker.deleteElement(set, key, 0);
+        if (--room === 0) return;
+      }
+      this.#stale.delete(list);
+      this.ids.releaseDetached(list.id);
+    }
   }
 
   /** Replaces the lists of a service port if it has any. Endpoints that stay keep their numbers and ids. */
@@ -136,6 +188,7 @@ export class EndpointLists {
     actual: Table,
     frontends: ReadonlyMap<ServicePortKey, readonly string[]>,
   ): readonly ServicePortKey[] {
+    this.deleteStale(Number.POSITIVE_INFINITY);
     const changed = this.ids.adopt(this.#wantedIds(actual, frontends), servicePortIdsIn(actual, this.#kinds));
     const ports = changed.flatMap((key) => this.#ports.get(key) ?? []);
     // Clear all before writing any: one may get the former id of another.
@@ -209,14 +262,18 @@ export class EndpointLists {
     this.#byId.set(id, port.key);
   }
 
-  /** Counts a frontend that came or went, and writes the lists if other ones are used now. */
-  #count(port: KnownPort, way: Way, change: 1 | -1, { kind }: FrontendKind): void {
+  /**
+   * Counts a frontend that came or went, and writes the lists if other ones are used now.
+   * @param areStale as in `#write`
+   */
+  #count(port: KnownPort, way: Way, change: 1 | -1, { kind }: FrontendKind, areStale = false): void {
     const index = WAYS.indexOf(way);
     const users = (port.users[index] ?? 0) + change;
     port.users[index] = users;
     if (kind === "interval") port.intervalUsers += change;
     const isFirstOrLast = users === 0 || (users === 1 && change === 1);
-    if (isFirstOrLast || this.#usedKinds(port) !== port.writtenKinds) this.#write(port);
+    if (isFirstOrLast || this.#usedKinds(port) !== port.writtenKinds)
+      this.#write(port, port.wanted, areStale);
   }
 
   /** Removes all elements of a service port, and its id from `#byId`: call `#assignId` afterwards. */
@@ -225,8 +282,12 @@ export class EndpointLists {
     this.#byId.delete(port.id);
   }
 
-  /** Writes the lists that frontends use. @param wanted the lists to write, if not those of its rules */
-  #write(port: KnownPort, wanted = port.wanted): void {
+  /**
+   * Writes the lists that frontends use.
+   * @param wanted the lists to write, if not those of its rules
+   * @param areStale whether the endpoints of earlier lists stay in the table
+   */
+  #write(port: KnownPort, wanted = port.wanted, areStale = false): void {
     const last = {
       lists: port.written,
       kinds: port.writtenKinds,
@@ -255,8 +316,9 @@ export class EndpointLists {
       for (const kind of kinds) {
         const beforeOfKind = last.kinds.includes(kind) ? before : undefined;
         const afterOfKind = port.writtenKinds.includes(kind) ? after : undefined;
-        if (beforeOfKind?.list !== afterOfKind?.list)
-          this.#writeList(port, name, kind, beforeOfKind, afterOfKind);
+        if (beforeOfKind?.list === afterOfKind?.list) continue;
+        this.#writeBalancer(port, name, kind, afterOfKind);
+        if (!areStale) this.#writeList(port, name, kind, beforeOfKind, afterOfKind);
       }
     }
   }
@@ -266,6 +328,11 @@ export class EndpointLists {
     return intervalUsers > 0 ? this.#kinds : PORTS_ALONE;
   }
 
+  #writeBalancer({ id }: KnownPort, name: ListName, kind: FrontendKind, after?: WrittenList): void {
+    const verdict = after && this.#keepBalancer(after.list, kind);
+    this.#tracker.setElement(kind.balancers, String(listId(id, name)), verdict);
+  }
+
   #writeList(
     port: KnownPort,
     name: ListName,
@@ -273,8 +340,6 @@ export class EndpointLists {
     before: WrittenList | undefined,
     after: WrittenList | undefined,
   ): void {
-    const verdict = after && this.#keepBalancer(after.list, kind);
-    this.#tracker.setElement(kind.balancers, String(listId(port.id, name)), verdict);
     // The list before is as sticky: `replace` clears lists before session affinity changes.
     const { isSticky } = port.written;
     // With session affinity, numbers lead to ids of endpoints, which all kinds share.
@@ -367,6 +432,17 @@ export class EndpointLists {
     for (const target of wanted)
       this.#tracker.setElement(kind.endpoints, keyOf(target, after?.ids), endpointValue(target, kind));
   }
+}
+
+/** The elements of the endpoints of a service port's lists, which have no slots. */
+function* elementsOf({ id, written, writtenKinds, endpointIds: ids }: KnownPort): Generator<SetElement> {
+  const { isSticky } = written;
+  for (const name of LIST_NAMES)
+    for (const [number, target] of written[name]?.targets.entries() ?? [])
+      for (const kind of writtenKinds) {
+        if (!isSticky || kind.kind === "port") yield numberElement(id, name, number, isSticky, kind);
+        if (isSticky) yield { set: kind.endpoints, key: memberKey(endpointId(id, ids, target), name) };
+      }
 }
 
 /** A list of a service port as it is written. */

@@ -8,6 +8,7 @@ import type { TableDelta } from "../nft/delta.ts";
 import { REFUSALS } from "./chain-names.ts";
 import { keepChain } from "./chain-roles.ts";
 import { DeltaTracker } from "./delta-tracker.ts";
+import { isWithoutEndpoints } from "./endpoint-list.ts";
 import { EndpointLists } from "./endpoint-lists.ts";
 import { type FrontendKind, kindOf, PORTS } from "./frontend-kinds.ts";
 import { FrontendOwners } from "./frontend-owners.ts";
@@ -128,6 +129,8 @@ export class FamilyState {
   /** Replaces the rules of a service port. Call {@link FamilyState.divideIntervals} afterwards. */
   put(rules: ServicePortRules): void {
     const { key } = rules.port;
+    // Without endpoints, nothing leads to its lists: if these are long, they leave as if it went.
+    if (isWithoutEndpoints(rules.lists) && this.#lists.isLong(key)) this.remove(key);
     const before = this.#rules.get(key);
     this.#parts.use(rules);
     this.#noteCommitted(key, before);
@@ -307,6 +310,17 @@ export class FamilyState {
   /** The number of the source ranges of a frontend, as in elements; undefined for none. */
   sourceRangeListOf({ guard }: FrontendRules): string | undefined {
     return guard && this.sourceRanges.numberOf(guard.id);
+  }
+
+  /** Whether there are elements of endpoints or source ranges that no frontend leads to any longer. */
+  get hasStale(): boolean {
+    return this.#lists.hasStale || this.sourceRanges.stale > 0;
+  }
+
+  /** Deletes some of them: see {@link EndpointLists.deleteStale} and {@link SourceRangeLists.deleteStale}. */
+  deleteStale(): void {
+    this.#lists.deleteStale();
+    this.sourceRanges.deleteStale();
   }
 
   /** Gives service ports and lists of source ranges the numbers that the kernel's table has for them. */

@@ -296,11 +296,22 @@ export class ListIds {
     if (id !== undefined) this.#counting.add(id);
   }
 
+  /** Takes the id of a service port from it. It is free after the next commit. */
   release(key: ServicePortKey): void {
-    const id = this.#ids.get(key);
+    const id = this.detach(key);
     if (id === undefined) return;
-    this.#ids.delete(key);
     this.#lapsed.set(key, id);
+    this.releaseDetached(id);
+  }
+
+  /** Takes the id of a service port from it. Nobody gets it before {@link ListIds.releaseDetached}. */
+  detach(key: ServicePortKey): number | undefined {
+    const id = this.#ids.get(key);
+    this.#ids.delete(key);
+    return id;
+  }
+
+  releaseDetached(id: number): void {
     const isSticky = isStickyId(id);
     this.#pool(isSticky).release(id, this.#counting.delete(id) || isSticky);
   }

@@ -7,10 +7,12 @@ import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import { ejectionFor, mayEject } from "./ejection.ts";
-import { contextOf, drawsIn, hasIntervals, type NodeContext } from "./node-context.ts";
+import { grownLists } from "./endpoint-list.ts";
+import type { FamilyState } from "./family-state.ts";
+import { contextOf, drawsIn, type FamilyContext, hasIntervals, type NodeContext } from "./node-context.ts";
 import { AllPorts, PortReasons, type ReasonsOfService } from "./port-reasons.ts";
 import { RulesetState } from "./ruleset-state.ts";
-import { limitExceededBy, renderServicePort } from "./service-port-rules.ts";
+import { limitExceededBy, renderServicePort, type ServicePortRules } from "./service-port-rules.ts";
 import type { Served } from "./shared-budgets.ts";
 
 /** The service ports that the kernel refuses, or that nft fails on, and that get no rules therefore. */
@@ -34,8 +36,10 @@ interface Progress {
    * of `#isDueWithAnyChange` are due, too.
    */
   changed: ReadonlySet<string> | "all" | "none";
-  /** The service ports that this update did not come to: they are rendered first. */
+  /** The service ports that this update did not come to, or not to their end: they are rendered first. */
   unfinished: ReadonlySet<ServicePortKey> | undefined;
+  /** The rules of the first of them, if the state lacks only some of its endpoints. */
+  growing: ServicePortRules | undefined;
   /** The service ports that exceed a limit, and get no rules either. With the limit, as text. */
   excess: Map<ServicePortKey, string> | undefined;
 }
@@ -133,7 +137,7 @@ export class Renderer {
 
   *#renderWaiting(dirty: readonly ServiceName[], refused: Refused, maxWork: number): Generator<undefined> {
     const { budgets } = this.state;
-    this.state.deleteStaleSourceRanges();
+    this.state.deleteStale();
     this.#visits = 0;
     for (const name of dirty) {
       const before = budgets.elementsOf(name);
@@ -173,9 +177,16 @@ export class Renderer {
   #addWaiting(name: ServiceName, elements: number, changed: ReadonlySet<string> | "all" = "all"): void {
     const known = this.#waiting.get(name);
     if (known === undefined) {
-      this.#waiting.set(name, { elements, changed, unfinished: undefined, excess: undefined });
+      this.#waiting.set(name, {
+        elements,
+        changed,
+        unfinished: undefined,
+        growing: undefined,
+        excess: undefined,
+      });
       return;
     }
+    known.growing = undefined;
     known.elements = Math.max(elements, known.elements);
     if (changed === "all") {
       known.changed = "all";
@@ -327,8 +338,8 @@ export class Renderer {
 
   /**
    * Renders a service port again, in steps.
-   * @returns false if it has to wait: its source ranges are not all written yet, or no list id is free until
-   * another waiting Service releases one
+   * @returns false if it is not complete: its endpoints or source ranges are not all written yet, or no list
+   * id is free until another waiting Service releases one
    */
   *#replacingPort(
     port: ServicePort,
@@ -339,16 +350,11 @@ export class Renderer {
     const context = contextOf(this.#nodeContext, port.family);
     const family = this.state.families[port.family];
     if (context === undefined || family === undefined) return true;
-    const shareOf = drawsIn(context)?.shareOf;
-    const endpoints = yield* slices.readingEndpoints(port, context.place.name, shareOf);
-    const before = family.servicePortRules(port.key)?.port.service;
-    const isLong = endpoints.length > FEW;
-    if (isLong) yield;
-    const choice = chooseEndpoints(port, endpoints, context.place, ejectionFor(port, this.#cache, context));
-    if (isLong) yield;
-    const rules = renderServicePort(port, choice, context, before);
-    if (isLong) yield;
-    this.#visits += 1 + endpoints.length;
+    const rules =
+      progress.growing?.port === port
+        ? progress.growing
+        : yield* this.#rendering(port, slices, family, context);
+    progress.growing = undefined;
     const excess = limitExceededBy(rules);
     if (excess !== undefined) {
       family.remove(port.key);
@@ -359,11 +365,34 @@ export class Renderer {
     const hasId = () => family.ids.hasFor(port.key, rules.lists.isSticky);
     if (this.#intervalsHoldIds && !hasId()) this.#divideIntervals();
     if (!hasId()) return false;
-    const areRangesWritten = family.prepareSourceRanges(rules, maxWork - this.#work);
-    if (!areRangesWritten) return false;
-    family.put(rules);
+    // Without visits: a service port with many endpoints would never have any room.
+    const room = () => maxWork - this.state.work;
+    if (!family.prepareSourceRanges(rules, room())) return false;
+    const lists = grownLists(rules.lists, family.servicePortRules(port.key)?.lists, room());
+    const isWhole = lists === rules.lists;
+    family.put(isWhole ? rules : { ...rules, lists });
     progress.excess?.delete(port.key);
-    return true;
+    if (!isWhole) progress.growing = rules;
+    return isWhole;
+  }
+
+  *#rendering(
+    port: ServicePort,
+    slices: SlicesByPort,
+    family: FamilyState,
+    context: FamilyContext,
+  ): Generator<undefined, ServicePortRules> {
+    const shareOf = drawsIn(context)?.shareOf;
+    const endpoints = yield* slices.readingEndpoints(port, context.place.name, shareOf);
+    const before = family.servicePortRules(port.key)?.port.service;
+    const isLong = endpoints.length > FEW;
+    if (isLong) yield;
+    const choice = chooseEndpoints(port, endpoints, context.place, ejectionFor(port, this.#cache, context));
+    if (isLong) yield;
+    const rules = renderServicePort(port, choice, context, before);
+    if (isLong) yield;
+    this.#visits += 1 + endpoints.length;
+    return rules;
   }
 
   #removePort({ family, key }: ServicePort): void {

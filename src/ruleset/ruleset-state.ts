@@ -56,19 +56,19 @@ export class RulesetState {
     return this.#states().reduce((sum, state) => sum + state.work, 0);
   }
 
-  /** Number of source ranges of both families that no frontend uses, and that wait to be deleted. */
-  get staleSourceRanges(): number {
-    return this.#states().reduce((sum, state) => sum + state.sourceRanges.stale, 0);
+  /** As {@link FamilyState.hasStale}, of both families. */
+  get hasStale(): boolean {
+    return this.#states().some((state) => state.hasStale);
   }
 
-  /** Deletes some of them: see {@link FamilyState.sourceRanges}. */
-  deleteStaleSourceRanges(): void {
-    for (const state of this.#states()) state.sourceRanges.deleteStale();
+  /** Deletes some of these elements. */
+  deleteStale(): void {
+    for (const state of this.#states()) state.deleteStale();
   }
 
-  /** Deletes all of these lists: the kernel may refuse them. */
-  deleteAllStaleSourceRanges(): void {
-    while (this.staleSourceRanges > 0) this.deleteStaleSourceRanges();
+  /** Deletes all of them: the kernel may refuse them. */
+  deleteAllStale(): void {
+    while (this.hasStale) this.deleteStale();
   }
 
   /** Records that the kernel has the whole ruleset. */

@@ -24,8 +24,8 @@ interface KnownList extends SourceRanges {
   isAwaited: boolean;
 }
 
-/** Maximum number of stale elements that are deleted at a time. */
-const MOST_DELETED = 4000;
+/** Maximum number of stale elements that are deleted at a time, so that nobody waits for them. */
+export const MOST_DELETED = 4000;
 
 /**
  * An added element counts twice, because it has to be deleted some day. So a sync adds at most half as many

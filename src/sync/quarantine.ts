@@ -201,7 +201,7 @@ function trialsOf(state: RulesetState, accepted: Iterable<ServicePortRules>, sus
   for (const rules of accepted) state.families[rules.port.family]?.put(rules);
   return (selection: readonly Suspect[]): Ruleset => {
     apply(state, suspects, new Set(selection));
-    state.deleteAllStaleSourceRanges();
+    state.deleteAllStale();
     state.divideIntervals();
     return state.ruleset;
   };

@@ -400,7 +400,7 @@ export class Reconciler {
   #removeServicePorts(keys: readonly ServicePortKey[]): void {
     for (const key of keys) for (const family of Object.values(this.state.families)) family.remove(key);
     // The kernel may refuse what they leave behind, too.
-    this.state.deleteAllStaleSourceRanges();
+    this.state.deleteAllStale();
     this.state.divideIntervals();
   }
 }

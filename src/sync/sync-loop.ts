@@ -203,9 +203,9 @@ export class SyncLoop {
       for (const end of ends) end();
       const syncedTimes = tracker.synced(changes, outcome.waiting);
       // While Services wait there is no pause: each sync sends part of their rules, and small Services first.
-      // Stale source ranges harm nobody, so later syncs delete them without haste.
+      // Stale elements harm nobody, so later syncs delete them without haste.
       const isUrgent = outcome.waiting.size > 0;
-      if (isUrgent || reconciler.state.staleSourceRanges > 0) this.#parts.runner.request({ isUrgent });
+      if (isUrgent || reconciler.state.hasStale) this.#parts.runner.request({ isUrgent });
       // The comparison that found what this sync repairs ran before it, and counts, too.
       const durationMs = clock.monotonic() - startedMonotonic + (outcome.comparisonMs ?? 0);
       const times = {

@@ -1,6 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import type { EndpointSlice } from "../../src/model/endpoint-slice.ts";
 import type { ObjectCache } from "../../src/model/object-cache.ts";
+import type { Service } from "../../src/model/service.ts";
 import type { Transaction } from "../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { deltaSize, diffRuleset, isEmptyDelta } from "../../src/nft/delta.ts";
@@ -19,6 +21,7 @@ import { anyContexts, anyObjects } from "../support/arbitraries.ts";
 import {
   cacheOf,
   localEndpoint,
+  named,
   type Objects,
   port,
   renderAll,
@@ -375,3 +378,88 @@ test("a restart repairs numbers in the kernel that are missing, foreign or doubl
   ]);
   expect(deltaSize(deltas)).toEqual({ chains: 0, sets: 0, elements: 4 });
 });
+
+/** A change of a Service that may have long lists. */
+const longChange = fc.record({
+  name: fc.constantFrom("a", "b"),
+  change: fc.oneof(
+    fc.record({
+      kind: fc.constant("endpoints" as const),
+      first: fc.nat(3000),
+      count: fc.constantFrom(0, 3, 9000),
+    }),
+    fc.record({ kind: fc.constant("affinity" as const), affinitySeconds: fc.constantFrom(0, 60) }),
+    fc.constant({ kind: "deleted" as const }),
+  ),
+  updates: fc.constantFrom(0, 1, "all" as const),
+  reachesKernel: fc.boolean(),
+});
+
+test("long lists come and go in portions, never share an id, and end as at a fresh start", () => {
+  fc.assert(
+    fc.property(fc.array(longChange, { minLength: 2, maxLength: 8 }), (changes) => {
+      const nodeContext = testNodeContext({ features: [] });
+      const cache = cacheOf({});
+      const renderer = new Renderer(cache, nodeContext);
+      const kernel = new FakeKernel();
+      applyValid(kernel, toTransaction(diffRuleset(kernel.ruleset, renderer.state.ruleset)));
+      renderer.state.markCommitted();
+      const owners = new Map<string, string | undefined>();
+      const services = new Map<string, Service>();
+      const slices = new Map<string, EndpointSlice>();
+      for (const { name, change, updates, reachesKernel } of changes) {
+        const clusterIPs = [`10.96.0.${name === "a" ? 1 : 2}`];
+        if (change.kind === "deleted") {
+          cache.deleteService(named(name));
+          services.delete(name);
+        } else if (change.kind === "affinity") {
+          services.set(name, service({ name, clusterIPs, affinitySeconds: change.affinitySeconds }));
+        } else {
+          if (!services.has(name)) services.set(name, service({ name, clusterIPs }));
+          const addresses = Array.from({ length: change.count }, (_, i) => change.first + i);
+          const endpoints = addresses.map((i) => `10.1.${i >> 8}.${i & 255}`);
+          slices.set(name, slice({ service: name, endpoints, family: "ip" }));
+        }
+        for (const one of services.values()) cache.putService(one);
+        for (const one of slices.values()) cache.putSlice(one);
+        const portion = updates === "all" ? Number.POSITIVE_INFINITY : 1;
+        if (updates !== 0) for (const _ of renderer.updating(cache.takeDirty(), undefined, portion));
+        if (!reachesKernel) continue;
+        commit(kernel, renderer, owners);
+        verifyLists(renderer, kernel);
+      }
+      do {
+        for (const _ of renderer.updating(cache.takeDirty(), undefined, 1));
+        commit(kernel, renderer, owners);
+      } while (renderer.waiting.size > 0 || renderer.state.hasStale);
+      verifyLists(renderer, kernel);
+      const objects = { services: [...services.values()], slices: [...slices.values()] };
+      expect(textWithoutPlacement(kernel.ruleset)).toBe(
+        textWithoutPlacement(renderAll(objects, nodeContext).state.ruleset),
+      );
+    }),
+    { numRuns: 20 },
+  );
+});
+
+/** Verifies that each list that a frontend leads to has the endpoints of its rules, and each once. */
+function verifyLists({ state }: Renderer, kernel: FakeKernel): void {
+  const sets = kernel.ruleset.ip?.sets;
+  const elements = (name: string) => [...(sets?.get(name)?.elements ?? [])];
+  const numbered = new Map<number, string[]>();
+  const members = new Map(elements(ENDPOINTS));
+  for (const [key, value] of [...elements(ENDPOINTS), ...elements(AFFINITY_IDS)]) {
+    const [id = 0, number = 0] = splitParts(key).map(Number);
+    const { way, isSticky } = parseId(id) ?? {};
+    if (way === undefined) continue;
+    const targets = numbered.get(id) ?? [];
+    expect(targets[number]).toBeUndefined();
+    targets[number] = (isSticky ? members.get(memberKey(Number(value), "cluster")) : value) ?? "nothing";
+    numbered.set(id, targets);
+  }
+  for (const id of new Set(elements(LISTS).map(([, value]) => Number(value)))) {
+    const owner = state.families.ip?.ownerOfList(id);
+    const rules = owner && state.families.ip?.servicePortRules(owner.key);
+    expect([...(numbered.get(id) ?? [])].sort()).toEqual(rules?.lists.cluster?.targets);
+  }
+}

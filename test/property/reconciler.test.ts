@@ -252,7 +252,7 @@ test("after any faults of nft and changes by others, the tables are those of a f
         node.reconciler.retryRefused();
         node.reconciler.requestFullSync("periodic");
         await node.sync();
-        while (node.reconciler.state.staleSourceRanges > 0) await node.sync();
+        while (node.reconciler.state.hasStale) await node.sync();
         await node.reconciler.deleteStaleChains();
         expect([node.reconciler.quarantined.size, node.reconciler.excludedFamilies.size]).toEqual([0, 0]);
         const fresh = withoutStaleRanges(renderAll(node.objects, node.nodeContext)).state.ruleset;
@@ -281,7 +281,7 @@ test("changes that are sent in portions end with the tables of a fresh start", a
         let left = 1000;
         const waits = async () => {
           const { waiting } = await reconciler.sync({ nodeContext, services: cache.takeDirty() });
-          return waiting.size > 0 || reconciler.state.staleSourceRanges > 0;
+          return waiting.size > 0 || reconciler.state.hasStale;
         };
         while (await waits()) expect(left--).toBeGreaterThan(0);
         await reconciler.deleteStaleChains();

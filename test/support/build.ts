@@ -283,7 +283,7 @@ export function renderAll(
  * deletes only some of them.
  */
 export function withoutStaleRanges(renderer: Renderer): Renderer {
-  while (renderer.state.staleSourceRanges > 0) renderer.update([]);
+  while (renderer.state.hasStale) renderer.update([]);
   return renderer;
 }
 

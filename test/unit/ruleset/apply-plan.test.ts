@@ -391,7 +391,7 @@ describe("the elements of a plan", () => {
     kernel.apply(toTransaction(diffRuleset({}, renderer.state.ruleset)));
     cache.putService(guarded(["192.0.2.0/24"]));
     renderer.update(cache.takeDirty());
-    renderer.state.deleteStaleSourceRanges();
+    renderer.state.deleteStale();
     const steps = applyPlan(diffRuleset(kernel.ruleset, renderer.state.ruleset), { kinds: FRONTEND_KINDS });
     expect(steps.map((step) => [step.name, setsIn(transactionsOf(step))])).toEqual([
       ["new sets and chains", ["source-ranges"]],

@@ -1,8 +1,10 @@
 import { describe, expect, test, vi } from "vitest";
 import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/features/passive-health-checks/check.ts";
+import { SlicesByPort } from "../../../src/model/endpoint.ts";
+import type { EndpointSlice } from "../../../src/model/endpoint-slice.ts";
 import { parseId } from "../../../src/ruleset/list-ids.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
-import { LISTS, SOURCE_RANGES } from "../../../src/ruleset/sets.ts";
+import { ENDPOINTS, LISTS, NO_ENDPOINTS, SOURCE_RANGES } from "../../../src/ruleset/sets.ts";
 import {
   cacheOf,
   elementCount,
@@ -388,7 +390,7 @@ describe("an update that may write so many elements", () => {
     }
     expect(rendered).toEqual([["z"], ["z"], ["a", "z"], ["z"], ["z"], ["b", "z"], ["z"], ["z"]]);
     expect(Math.max(...works)).toBeLessThan(4010);
-    expect(renderer.state.staleSourceRanges).toBe(0);
+    expect(renderer.state.hasStale).toBe(false);
   });
 
   test("deletes the written part of a long list whose Service changes meanwhile", () => {
@@ -409,7 +411,7 @@ describe("an update that may write so many elements", () => {
     }
     // Two thousand of each are written. The third is completed, and then the first is deleted.
     expect(sizes).toEqual([5000, 7000, 7000, 6000, 3000, 3000, 3000]);
-    expect(renderer.state.staleSourceRanges).toBe(0);
+    expect(renderer.state.hasStale).toBe(false);
   });
 
   test("changes endpoints of a Service with port ranges right after other ranges", () => {
@@ -470,6 +472,112 @@ describe("an update that may write so many elements", () => {
     cache.putSlice(large(["10.1.0.3"]));
     for (let left = 100; (left === 100 || renderer.waiting.size > 0) && left > 0; left--) update(20);
     expect(text()).not.toContain("10.1.0.2");
+  });
+});
+
+describe("a list of more endpoints than an update may write", () => {
+  const addresses = (count: number, first = 0) =>
+    Array.from(
+      { length: count },
+      (_, i) => `10.${1 + ((first + i) >> 16)}.${((first + i) >> 8) & 255}.${(first + i) & 255}`,
+    );
+
+  /** A renderer whose rules the kernel has, of two small Services. */
+  function setUp() {
+    const cache = cacheOf({
+      services: [service({ name: "long" }), NEIGHBOUR],
+      slices: [OBJECTS.slices[1] as EndpointSlice],
+    });
+    const renderer = new Renderer(cache, testNodeContext());
+    renderer.update(cache.takeDirty());
+    renderer.state.markCommitted();
+    const elements = (set: string) => renderer.state.ruleset.ip?.sets.get(set)?.elements ?? new Map();
+    return {
+      cache,
+      renderer,
+      elements,
+      put: (endpoints: readonly string[]) => cache.putSlice(slice({ service: "long", endpoints })),
+      /** @returns the elements that the update writes */
+      update: () => {
+        for (const _ of renderer.updating(cache.takeDirty(), undefined, 4000));
+        const written = renderer.state.pending().flatMap(({ elements: all }) => all);
+        renderer.state.markCommitted();
+        return written.reduce((sum, { added, deleted }) => sum + added.length + deleted.length, 0);
+      },
+      targets: () => new Set(elements(ENDPOINTS).values()),
+    };
+  }
+
+  test.each([0, 60])(
+    "grows by some in each, and serves from the first (affinity: %s s)",
+    (affinitySeconds) => {
+      const { cache, renderer, put, update, elements, targets } = setUp();
+      cache.putService(service({ name: "long", affinitySeconds }));
+      put(addresses(12_000));
+      const works = [update()];
+      expect([...elements(LISTS).keys()]).toContain("10.96.0.10 . tcp . 80");
+      while (renderer.waiting.size > 0) works.push(update());
+      expect(works.length).toBeGreaterThan(3);
+      expect(Math.max(...works)).toBeLessThan(4010);
+      expect(targets()).toEqual(new Set([...addresses(12_000), "10.244.2.1"].map((one) => `${one} . 8080`)));
+    },
+  );
+
+  test("is not rendered again for the next ones", () => {
+    const { renderer, put, update } = setUp();
+    put(addresses(12_000));
+    const reading = vi.spyOn(SlicesByPort.prototype, "readingEndpoints");
+    do update();
+    while (renderer.waiting.size > 0);
+    expect(reading).toHaveBeenCalledOnce();
+    reading.mockRestore();
+  });
+
+  test("loses the endpoints that go at once, also while it grows", () => {
+    const { renderer, put, update, targets } = setUp();
+    put(addresses(12_000));
+    update();
+    const first = targets();
+    put(addresses(12_000, 3000));
+    update();
+    const gone = addresses(3000).map((address) => `${address} . 8080`);
+    expect(gone.filter((target) => first.has(target)).length).toBeGreaterThan(1000);
+    expect(gone.filter((target) => targets().has(target))).toEqual([]);
+    while (renderer.waiting.size > 0) update();
+    expect(targets().size).toBe(12_001);
+  });
+
+  test("leaves later, when nothing leads to it, and its id is not used before", () => {
+    const { cache, renderer, put, update, elements } = setUp();
+    put(addresses(12_000));
+    renderer.update(cache.takeDirty());
+    renderer.state.markCommitted();
+    const id = elements(LISTS).get("10.96.0.10 . tcp . 80");
+    put([]);
+    expect(update()).toBeLessThan(10);
+    expect(elements(NO_ENDPOINTS).get("10.96.0.10 . tcp . 80")).toBe("goto reject-chain");
+    expect([elements(ENDPOINTS).size, renderer.state.hasStale]).toEqual([12_001, true]);
+    put(addresses(3));
+    const works: number[] = [];
+    while (renderer.state.hasStale) {
+      works.push(update());
+      expect(elements(LISTS).get("10.96.0.10 . tcp . 80")).not.toBe(id);
+    }
+    expect(Math.max(...works)).toBeLessThan(4010);
+    expect(elements(ENDPOINTS).size).toBe(4);
+    cache.putService(service({ name: "third", clusterIPs: ["10.96.0.12"] }));
+    cache.putSlice(slice({ service: "third", endpoints: ["10.244.2.3"] }));
+    update();
+    expect(elements(LISTS).get("10.96.0.12 . tcp . 80")).toBe(id);
+  });
+
+  test("waits for source ranges no longer than for its own elements", () => {
+    const { cache, renderer, put, update } = setUp();
+    const guard = { loadBalancerIPs: ["203.0.113.1"], sourceRanges: ["198.51.100.0/24"] };
+    cache.putService(service({ name: "long", ...guard }));
+    put(addresses(40_000));
+    for (let left = 12; left > 0; left--) update();
+    expect([...renderer.waiting]).toEqual([]);
   });
 });
 
