@@ -1,10 +1,12 @@
 import { SharedValues } from "../base/shared-values.ts";
 import type { Endpoint } from "../model/endpoint.ts";
+import type { EndpointChoice } from "../model/endpoint-choice.ts";
 import { type Balancer, chooserName, type Refusal } from "./chain-names.ts";
 import { type ListDraw, RANDOM } from "./draws.ts";
-import type { Way } from "./list-ids.ts";
+import type { ListName, Way } from "./list-ids.ts";
 import type { PortPart } from "./node-context.ts";
 import { drawCount } from "./setting-grids.ts";
+import { MOST_DELETED } from "./stale-elements.ts";
 
 /** A list of endpoints among which connections are balanced. */
 export interface EndpointList extends Pick<ListDraw, "slots"> {
@@ -77,59 +79,59 @@ function listOf(
     local: isLocal && affinitySeconds > 0,
     ...(bothLists && affinitySeconds > 0 && { bothLists }),
   };
-  const shared = sharedBalancer(balancer);
+  const key = [chooserName(balancer), affinitySeconds, balancer.local, balancer.bothLists].join();
+  const shared = balancers.share(key, balancer);
   const targets = endpoints.map(({ target }) => target);
   return slots === undefined ? { balancer: shared, targets } : { balancer: shared, targets, slots };
 }
 
-function sharedBalancer(balancer: Balancer): Balancer {
-  const { affinitySeconds, local, bothLists } = balancer;
-  return balancers.share([chooserName(balancer), affinitySeconds, local, bothLists].join(), balancer);
+/** Whether lists are too long to be deleted at once. Those with slots are not, as in {@link grownChoice}. */
+export function areLong({ cluster, local }: Pick<ServicePortLists, ListName> = {}): boolean {
+  const lists = [cluster, local].flatMap((list) => list ?? []);
+  const count = lists.reduce((sum, { targets }) => sum + targets.length, 0);
+  return count > MOST_DELETED && lists.every(({ slots }) => slots === undefined);
 }
 
-/** Minimum number of endpoints that a list may gain at once: nobody waits long for so many (75 ms). */
+/** Minimum number of endpoints that a list may gain at once: nobody waits long for so many (75 to 225 ms). */
 const LEAST_ADDED = 1000;
 
 /**
- * Limits how many endpoints lists gain at once, so that nobody waits for a hundred thousand of one service
- * port. Those that go, go at once. A list with slots is not limited: each change of endpoints changes most of
- * its slots.
+ * Limits how many endpoints a service port gains at once, so that nobody waits for a hundred thousand of one.
+ * Those that go, go at once. A list with slots is not limited: each change of endpoints changes most of its
+ * slots.
+ * @param wanted the lists of `choice`
  * @param before the lists that the table has; undefined for none
  * @param most the number of elements that each list may add, at least {@link LEAST_ADDED} endpoints
- * @returns `wanted` itself if it is within the limit
+ * @returns `choice` itself if it is within the limit
  */
-export function grownLists(
+export function grownChoice(
+  choice: EndpointChoice,
   wanted: ServicePortLists,
   before: ServicePortLists | undefined,
   most: number,
-): ServicePortLists {
+): EndpointChoice {
   const known = before?.isSticky === wanted.isSticky ? before : undefined;
   // With session affinity, an endpoint has two elements.
-  const endpoints = wanted.isSticky ? most / 2 : most;
-  const local = wanted.local && grownList(wanted.local, known?.local, endpoints);
-  const cluster = wanted.cluster && grownList(wanted.cluster, known?.cluster, endpoints);
-  if (local === wanted.local && cluster === wanted.cluster) return wanted;
-  return { ...wanted, ...(local && { local }), ...(cluster && { cluster }) };
+  const added = Math.max(LEAST_ADDED, Math.floor(wanted.isSticky ? most / 2 : most));
+  const grown = (name: ListName) =>
+    wanted[name]?.slots === undefined
+      ? grownList(choice[name], known?.[name]?.targets ?? [], added)
+      : choice[name];
+  const [cluster, local] = [grown("cluster"), grown("local")];
+  const isWhole = cluster === choice.cluster && local === choice.local;
+  return isWhole ? choice : { ...choice, cluster, local };
 }
 
-function grownList(wanted: EndpointList, before: EndpointList | undefined, most: number): EndpointList {
-  const { targets, slots, balancer } = wanted;
-  const added = Math.max(LEAST_ADDED, Math.floor(most));
-  if (slots !== undefined || targets.length <= added) return wanted;
-  const grown = grownTargets(targets, before?.targets ?? [], added);
-  return grown.length === targets.length
-    ? wanted
-    : { balancer: sharedBalancer({ ...balancer, count: drawCount(grown.length) }), targets: grown };
-}
-
-/** The targets that were there before, and the first others. @param before sorted, as the result */
-function grownTargets(targets: readonly string[], before: readonly string[], added: number): string[] {
+/** The endpoints that were there before, and the first others. @param before their targets, sorted alike */
+function grownList(all: readonly Endpoint[], before: readonly string[], added: number): readonly Endpoint[] {
+  if (all.length <= added) return all;
   let left = added;
   let index = 0;
-  return targets.filter((target) => {
+  const grown = all.filter(({ target }) => {
     for (let known = before[index]; known !== undefined && known < target; known = before[++index]);
     return before[index] === target || left-- > 0;
   });
+  return grown.length === all.length ? all : grown;
 }
 
 /** The values at the numbers of a list. @param values one for each target */

@@ -6,7 +6,13 @@ import { balancerName, chooserName, REFUSALS, rememberName } from "./chain-names
 import { keepChain } from "./chain-roles.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
 import { RANDOM } from "./draws.ts";
-import { type EmptyList, type EndpointList, numberedValues, type ServicePortLists } from "./endpoint-list.ts";
+import {
+  areLong,
+  type EmptyList,
+  type EndpointList,
+  numberedValues,
+  type ServicePortLists,
+} from "./endpoint-list.ts";
 import { type EndpointIds, endpointIds, endpointIdsIn, placed } from "./endpoint-numbers.ts";
 import { type FrontendKind, PORTS, PORTS_ALONE } from "./frontend-kinds.ts";
 import {
@@ -25,7 +31,7 @@ import type { PortPart } from "./node-context.ts";
 import { listIdOf, servicePortIdsIn } from "./programmed-frontend.ts";
 import { AFFINITY_CHOOSERS, AFFINITY_TIMEOUTS } from "./sets.ts";
 import type { SharedObjects } from "./shared-objects.ts";
-import { MOST_DELETED } from "./source-range-lists.ts";
+import type { StaleElements } from "./stale-elements.ts";
 
 /** A service port that at least one frontend leads to. */
 interface KnownPort {
@@ -49,13 +55,6 @@ interface KnownPort {
   orders: Orders;
   /** With session affinity: the ids of endpoints. */
   endpointIds: EndpointIds;
-}
-
-/** The lists of a removed service port, which no frontend leads to. */
-interface StaleLists {
-  readonly id: number;
-  /** The elements that the table still has. */
-  readonly elements: Iterator<SetElement>;
 }
 
 interface SetElement {
@@ -88,15 +87,23 @@ export class EndpointLists {
   readonly #shared: SharedObjects;
   readonly #ports = new Map<ServicePortKey, KnownPort>();
   readonly #byId = new Map<number, ServicePortKey>();
-  readonly #stale = new Set<StaleLists>();
+  readonly #stale: StaleElements;
   readonly #kinds: readonly FrontendKind[];
 
   /**
    * @param tracker the writer of the same table as `shared`
+   * @param stale those of the same table
    * @param kinds the kinds of frontends that the table may have
    */
-  constructor(tracker: DeltaTracker, shared: SharedObjects, ids: ListIds, kinds: readonly FrontendKind[]) {
+  constructor(
+    tracker: DeltaTracker,
+    shared: SharedObjects,
+    stale: StaleElements,
+    ids: ListIds,
+    kinds: readonly FrontendKind[],
+  ) {
     this.#tracker = tracker;
+    this.#stale = stale;
     this.#shared = shared;
     this.ids = ids;
     this.#kinds = kinds;
@@ -120,14 +127,14 @@ export class EndpointLists {
     return listId(port.id, way);
   }
 
-  /** Removes a frontend, and the lists with the last frontend: see {@link EndpointLists.deleteStale}. */
+  /** Removes a frontend, and the lists with the last frontend: long ones leave as stale elements. */
   remove(key: ServicePortKey, way: Way, kind: FrontendKind): void {
     const port = this.#ports.get(key);
     if (port === undefined) return;
     const isLast = port.users.reduce((sum, users) => sum + users) === 1;
-    const areStale = isLast && this.isLong(key);
+    const areStale = isLast && areLong(port.written);
     // Before `#count`, which empties the lists.
-    if (areStale) this.#stale.add({ id: port.id, elements: elementsOf(port) });
+    if (areStale) this.#stale.add(this.#deleting(port.id, elementsOf(port)));
     this.#count(port, way, -1, kind, areStale);
     if (!isLast) return;
     this.#ports.delete(key);
@@ -136,36 +143,13 @@ export class EndpointLists {
     else this.ids.release(key);
   }
 
-  /**
-   * Whether the lists of a service port are too long to be deleted at once. Those with slots are not, because
-   * they are also written at once: see {@link grownLists}.
-   */
-  isLong(key: ServicePortKey): boolean {
-    const { cluster, local } = this.#ports.get(key)?.written ?? NOT_STICKY;
-    const lists = [cluster, local].flatMap((list) => list ?? []);
-    const count = lists.reduce((sum, { targets }) => sum + targets.length, 0);
-    return count > MOST_DELETED && lists.every(({ slots }) => slots === undefined);
-  }
-
-  /** Whether there are stale lists. */
-  get hasStale(): boolean {
-    return this.#stale.size > 0;
-  }
-
-  /** Deletes elements of stale lists. @param most how many */
-  deleteStale(most = MOST_DELETED): void {
-    const { sets } = this.#tracker.table;
-    let room = most;
-    for (const list of this.#stale) {
-      for (let next = list.elements.next(); !next.done; next = list.elements.next()) {
-        const { set, key } = next.value;
-        // The maps of intervals go with the last service port that has some.
-        if (sets.has(set)) this.#tracker.deleteElement(set, key, 0);
-        if (--room === 0) return;
-      }
-      this.#stale.delete(list);
-      this.ids.releaseDetached(list.id);
+  /** Deletes the elements of stale lists, and then releases their id. */
+  *#deleting(id: number, elements: Iterable<SetElement>): Generator<undefined> {
+    for (const { set, key } of elements) {
+      this.#tracker.deleteElement(set, key, 0);
+      yield;
     }
+    this.ids.releaseDetached(id);
   }
 
   /** Replaces the lists of a service port if it has any. Endpoints that stay keep their numbers and ids. */
@@ -188,7 +172,7 @@ export class EndpointLists {
     actual: Table,
     frontends: ReadonlyMap<ServicePortKey, readonly string[]>,
   ): readonly ServicePortKey[] {
-    this.deleteStale(Number.POSITIVE_INFINITY);
+    this.#stale.delete(Number.POSITIVE_INFINITY);
     const changed = this.ids.adopt(this.#wantedIds(actual, frontends), servicePortIdsIn(actual, this.#kinds));
     const ports = changed.flatMap((key) => this.#ports.get(key) ?? []);
     // Clear all before writing any: one may get the former id of another.

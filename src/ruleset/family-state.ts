@@ -8,7 +8,7 @@ import type { TableDelta } from "../nft/delta.ts";
 import { REFUSALS } from "./chain-names.ts";
 import { keepChain } from "./chain-roles.ts";
 import { DeltaTracker } from "./delta-tracker.ts";
-import { isWithoutEndpoints } from "./endpoint-list.ts";
+import { areLong, isWithoutEndpoints } from "./endpoint-list.ts";
 import { EndpointLists } from "./endpoint-lists.ts";
 import { type FrontendKind, kindOf, PORTS } from "./frontend-kinds.ts";
 import { FrontendOwners } from "./frontend-owners.ts";
@@ -34,6 +34,7 @@ import { SOURCE_RANGES_PART, setSpecs } from "./set-specs.ts";
 import { NO_ENDPOINTS, NODEPORT_IPS, PORT_PROTOCOLS } from "./sets.ts";
 import { SharedObjects } from "./shared-objects.ts";
 import { SourceRangeLists } from "./source-range-lists.ts";
+import { StaleElements } from "./stale-elements.ts";
 
 /** A frontend that more than one service port wants. */
 export interface Conflict {
@@ -61,6 +62,8 @@ export class FamilyState {
   readonly #nodePorts = new Set<string>();
   #nodePortsRevision = 0;
   readonly #shared: SharedObjects;
+  /** What long lists left, without source ranges. */
+  readonly #stale = new StaleElements();
   readonly #lists: EndpointLists;
   /** All lists of source ranges. Those that no frontend uses any more are deleted later. */
   readonly sourceRanges: SourceRangeLists;
@@ -79,7 +82,7 @@ export class FamilyState {
     this.#tracker = new DeltaTracker(context.family, setSpecs(context), flowtableOf(context));
     this.#shared = new SharedObjects(this.#tracker);
     this.kinds = kindsIn(context);
-    this.#lists = new EndpointLists(this.#tracker, this.#shared, ids, this.kinds);
+    this.#lists = new EndpointLists(this.#tracker, this.#shared, this.#stale, ids, this.kinds);
     this.sourceRanges = new SourceRangeLists(this.#tracker);
     const numberOf = (id: string) => this.sourceRanges.numberOf(id);
     this.#ofFeatures = context.features.flatMap(
@@ -130,7 +133,7 @@ export class FamilyState {
   put(rules: ServicePortRules): void {
     const { key } = rules.port;
     // Without endpoints, nothing leads to its lists: if these are long, they leave as if it went.
-    if (isWithoutEndpoints(rules.lists) && this.#lists.isLong(key)) this.remove(key);
+    if (isWithoutEndpoints(rules.lists) && areLong(this.#rules.get(key)?.lists)) this.remove(key);
     const before = this.#rules.get(key);
     this.#parts.use(rules);
     this.#noteCommitted(key, before);
@@ -164,7 +167,8 @@ export class FamilyState {
     for (const { before, after } of pieces) this.#replaceFrontend(before, after);
     for (const port of addedPorts) this.#setExplicitPort(port, true);
     for (const port of deletedPorts) this.#setExplicitPort(port, false);
-    this.#parts.cleanUp(this.sourceRanges.isAny);
+    // Until stale elements have left, their sets stay.
+    if (!this.#stale.isAny) this.#parts.cleanUp(this.sourceRanges.isAny);
     return pieces.length > 0;
   }
 
@@ -312,14 +316,14 @@ export class FamilyState {
     return guard && this.sourceRanges.numberOf(guard.id);
   }
 
-  /** Whether there are elements of endpoints or source ranges that no frontend leads to any longer. */
+  /** Whether there are elements that nothing leads to any longer. */
   get hasStale(): boolean {
-    return this.#lists.hasStale || this.sourceRanges.stale > 0;
+    return this.#stale.isAny || this.sourceRanges.stale > 0;
   }
 
-  /** Deletes some of them: see {@link EndpointLists.deleteStale} and {@link SourceRangeLists.deleteStale}. */
+  /** Deletes some of them. */
   deleteStale(): void {
-    this.#lists.deleteStale();
+    this.#stale.delete();
     this.sourceRanges.deleteStale();
   }
 
@@ -391,7 +395,9 @@ export class FamilyState {
     for (const { key } of rules.frontends) {
       if (!kept.has(key)) this.#setCandidate(key, rules, undefined);
     }
-    for (const element of sharedElements(rules)) this.#shared.dropElement(element);
+    const shared = sharedElements(rules);
+    if (kept.size === 0 && areLong(rules.lists)) this.#stale.add(this.#shared.dropping(shared));
+    else for (const element of shared) this.#shared.dropElement(element);
   }
 
   #setCandidate(

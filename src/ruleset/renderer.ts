@@ -2,12 +2,12 @@ import { FAMILIES } from "../base/family.ts";
 import { resultOf } from "../base/pieces.ts";
 import { excessText } from "../model/budgets.ts";
 import { portNameOf, SlicesByPort } from "../model/endpoint.ts";
-import { chooseEndpoints } from "../model/endpoint-choice.ts";
+import { chooseEndpoints, type EndpointChoice } from "../model/endpoint-choice.ts";
 import type { ServiceName, ServicePortKey } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import { ejectionFor, mayEject } from "./ejection.ts";
-import { grownLists } from "./endpoint-list.ts";
+import { grownChoice } from "./endpoint-list.ts";
 import type { FamilyState } from "./family-state.ts";
 import { contextOf, drawsIn, type FamilyContext, hasIntervals, type NodeContext } from "./node-context.ts";
 import { AllPorts, PortReasons, type ReasonsOfService } from "./port-reasons.ts";
@@ -38,10 +38,16 @@ interface Progress {
   changed: ReadonlySet<string> | "all" | "none";
   /** The service ports that this update did not come to, or not to their end: they are rendered first. */
   unfinished: ReadonlySet<ServicePortKey> | undefined;
-  /** The rules of the first of them, if the state lacks only some of its endpoints. */
-  growing: ServicePortRules | undefined;
+  /** The first of them, if the state lacks only some of its endpoints. */
+  growing: RenderedPort | undefined;
   /** The service ports that exceed a limit, and get no rules either. With the limit, as text. */
   excess: Map<ServicePortKey, string> | undefined;
+}
+
+/** A service port with all of its endpoints. */
+interface RenderedPort {
+  readonly choice: EndpointChoice;
+  readonly rules: ServicePortRules;
 }
 
 /**
@@ -350,11 +356,12 @@ export class Renderer {
     const context = contextOf(this.#nodeContext, port.family);
     const family = this.state.families[port.family];
     if (context === undefined || family === undefined) return true;
-    const rules =
-      progress.growing?.port === port
+    const rendered =
+      progress.growing?.rules.port === port
         ? progress.growing
         : yield* this.#rendering(port, slices, family, context);
     progress.growing = undefined;
+    const { rules, choice } = rendered;
     const excess = limitExceededBy(rules);
     if (excess !== undefined) {
       family.remove(port.key);
@@ -368,12 +375,19 @@ export class Renderer {
     // Without visits: a service port with many endpoints would never have any room.
     const room = () => maxWork - this.state.work;
     if (!family.prepareSourceRanges(rules, room())) return false;
-    const lists = grownLists(rules.lists, family.servicePortRules(port.key)?.lists, room());
-    const isWhole = lists === rules.lists;
-    family.put(isWhole ? rules : { ...rules, lists });
+    const before = family.servicePortRules(port.key);
+    const grown = grownChoice(choice, rules.lists, before?.lists, room());
     progress.excess?.delete(port.key);
-    if (!isWhole) progress.growing = rules;
-    return isWhole;
+    if (grown === choice) {
+      family.put(rules);
+      return true;
+    }
+    yield;
+    const some = renderServicePort(port, grown, context, before?.port.service);
+    yield;
+    family.put(some);
+    progress.growing = rendered;
+    return false;
   }
 
   *#rendering(
@@ -381,7 +395,7 @@ export class Renderer {
     slices: SlicesByPort,
     family: FamilyState,
     context: FamilyContext,
-  ): Generator<undefined, ServicePortRules> {
+  ): Generator<undefined, RenderedPort> {
     const shareOf = drawsIn(context)?.shareOf;
     const endpoints = yield* slices.readingEndpoints(port, context.place.name, shareOf);
     const before = family.servicePortRules(port.key)?.port.service;
@@ -392,7 +406,7 @@ export class Renderer {
     const rules = renderServicePort(port, choice, context, before);
     if (isLong) yield;
     this.#visits += 1 + endpoints.length;
-    return rules;
+    return { choice, rules };
   }
 
   #removePort({ family, key }: ServicePort): void {

@@ -37,9 +37,17 @@ export class SharedObjects {
     else this.#tracker.setElement(set, key, value);
   }
 
-  /** Removes a user of an element, and the element with the last user. */
-  dropElement({ set, key }: DesiredElement): void {
-    if (!this.#dropUser(`${set} ${key}`)) this.#tracker.deleteElement(set, key);
+  /** Removes a user of an element, and the element with the last user. @param work what that costs */
+  dropElement({ set, key }: DesiredElement, work?: number): void {
+    if (!this.#dropUser(`${set} ${key}`)) this.#tracker.deleteElement(set, key, work);
+  }
+
+  /** Does {@link SharedObjects.dropElement} in steps, in later updates. */
+  *dropping(elements: Iterable<DesiredElement>): Generator<undefined> {
+    for (const element of elements) {
+      this.dropElement(element, 0);
+      yield;
+    }
   }
 
   /** @returns false if there is no other user */

@@ -12,6 +12,7 @@ import {
   MOST_SOURCE_RANGE_LISTS,
   sourceRangeKey,
 } from "./source-ranges.ts";
+import { MOST_DELETED } from "./stale-elements.ts";
 
 /** A list in the table. */
 interface KnownList extends SourceRanges {
@@ -23,9 +24,6 @@ interface KnownList extends SourceRanges {
   /** Whether a frontend waits for the list to become whole. */
   isAwaited: boolean;
 }
-
-/** Maximum number of stale elements that are deleted at a time, so that nobody waits for them. */
-export const MOST_DELETED = 4000;
 
 /**
  * An added element counts twice, because it has to be deleted some day. So a sync adds at most half as many

@@ -4,10 +4,17 @@ import { SlicesByPort } from "../../../src/model/endpoint.ts";
 import type { EndpointSlice } from "../../../src/model/endpoint-slice.ts";
 import { parseId } from "../../../src/ruleset/list-ids.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
-import { ENDPOINTS, LISTS, NO_ENDPOINTS, SOURCE_RANGES } from "../../../src/ruleset/sets.ts";
+import {
+  ENDPOINTS,
+  HAIRPIN_CONNECTIONS,
+  LISTS,
+  NO_ENDPOINTS,
+  SOURCE_RANGES,
+} from "../../../src/ruleset/sets.ts";
 import {
   cacheOf,
   elementCount,
+  localEndpoint,
   named,
   port,
   service,
@@ -569,6 +576,22 @@ describe("a list of more endpoints than an update may write", () => {
     cache.putSlice(slice({ service: "third", endpoints: ["10.244.2.3"] }));
     update();
     expect(elements(LISTS).get("10.96.0.12 . tcp . 80")).toBe(id);
+  });
+
+  test("adds and deletes what other sets have for its endpoints in portions, too", () => {
+    const { cache, renderer, update, elements } = setUp();
+    const endpoints = addresses(12_000).map((address) => localEndpoint(address));
+    const local = slice({ service: "long", endpoints });
+    cache.putSlice(local);
+    const works: number[] = [];
+    do works.push(update());
+    while (renderer.waiting.size > 0);
+    expect(elements(HAIRPIN_CONNECTIONS).size).toBe(12_000);
+    cache.deleteSlice(local);
+    do works.push(update());
+    while (renderer.state.hasStale);
+    expect(elements(HAIRPIN_CONNECTIONS).size).toBe(0);
+    expect(Math.max(...works)).toBeLessThan(8010);
   });
 
   test("waits for source ranges no longer than for its own elements", () => {
