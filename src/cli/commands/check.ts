@@ -4,12 +4,11 @@ import { apiServerErrors } from "../../inspect/check/api-server-errors.ts";
 import { type CheckReport, countOf, summaryLines } from "../../inspect/check/check-report.ts";
 import { exclusions } from "../../inspect/check/exclusions.ts";
 import { askKernel, type KernelVerdict } from "../../inspect/check/kernel-verdict.ts";
-import { compareDiagnostics, locate, serviceSubjects } from "../../inspect/check/subject.ts";
 import { checkWarnings } from "../../inspect/check/warnings.ts";
 import { type DesiredFromFiles, loadFromFiles } from "../../inspect/load/desired.ts";
 import { bounded, type FieldDiagnostic, fieldError, fieldWarning } from "../../kube/decode/decode.ts";
-import type { Diagnostic } from "../../kube/files/diagnostic.ts";
-import type { FilesResult } from "../../kube/files/object-gatherer.ts";
+import { compareDiagnostics, type Diagnostic } from "../../kube/files/diagnostic.ts";
+import { type FilesResult, locate, servicesByName } from "../../kube/files/object-gatherer.ts";
 import type { ServicePortKey } from "../../model/ids.ts";
 import { rebuildTransaction } from "../../nft/transaction.ts";
 import { validateTransaction } from "../../nft/transaction-text.ts";
@@ -106,7 +105,7 @@ function strictDiagnostics(argv: Argv, { files }: DesiredFromFiles): Diagnostic[
  * reason.
  */
 function excesses({ files, excess, state }: DesiredFromFiles): Diagnostic[] {
-  const subjects = serviceSubjects(files.objects);
+  const subjects = servicesByName(files.objects);
   const found = (
     reasons: ReadonlyMap<ServicePortKey, string>,
     diagnosticOf: (reason: string) => FieldDiagnostic,
@@ -129,7 +128,7 @@ function excesses({ files, excess, state }: DesiredFromFiles): Diagnostic[] {
 /** Returns an error for each service port that the kernel refuses. */
 function kernelDiagnostics(kernel: KernelVerdict, { files }: DesiredFromFiles): Diagnostic[] {
   if (kernel.kind !== "refused") return [];
-  const subjects = serviceSubjects(files.objects);
+  const subjects = servicesByName(files.objects);
   return kernel.culprits.flatMap(({ service, name }) => {
     const subject = subjects.get(service.name);
     const reason = `the kernel refuses the rules of ${name}`;

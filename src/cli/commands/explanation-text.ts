@@ -10,7 +10,7 @@ import type {
 } from "../../inspect/explain/explanation.ts";
 import type { PortReport, Report } from "../../inspect/explain/report.ts";
 import type { Reason } from "../../inspect/explain/service-reasons.ts";
-import { RESULTS } from "../../inspect/explain/words.ts";
+import { resultText } from "../../inspect/explain/words.ts";
 import { parseFrontendKey, portsText } from "../../ruleset/keys.ts";
 import { ORIGIN_NAMES } from "../../ruleset/service-view.ts";
 import { isEcho } from "../../trace/packet.ts";
@@ -196,9 +196,10 @@ function differenceLines(differences: readonly string[], style: Style): string[]
 /** The conclusion: outcome, cause and action in one sentence, then the commands of the action. */
 function verdictLines(verdict: Verdict, indent: number, style: Style): string[] {
   const { result, message } = verdict;
-  const word = `${RESULTS[result].charAt(0).toUpperCase()}${RESULTS[result].slice(1)}`;
+  const name = resultText(result);
+  const word = `${name.charAt(0).toUpperCase()}${name.slice(1)}`;
   // A message may begin with the outcome itself: `dropped by table inet filter`.
-  const isNamed = message.startsWith(`${RESULTS[result]} `);
+  const isNamed = message.startsWith(`${name} `);
   const conclusion = isNamed ? `${word}${message.slice(word.length)}` : `${word}: ${message}`;
   const [first = "", ...rest] = adviceLines(conclusion, verdict, indent, style);
   const mark = result === "served" || result === "not-handled" ? style.good : style.bad;

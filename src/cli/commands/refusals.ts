@@ -2,7 +2,7 @@ import { ageText } from "../../base/duration.ts";
 import { FAMILIES, FAMILY_NAMES } from "../../base/family.ts";
 import { counted, listText, socketText } from "../../base/text.ts";
 import { FEATURES } from "../../features/registry.ts";
-import { RESULTS } from "../../inspect/explain/words.ts";
+import { resultText } from "../../inspect/explain/words.ts";
 import { listingNft } from "../../inspect/load/kernel-tables.ts";
 import { loadExplainInput } from "../../inspect/load/load-explain-input.ts";
 import {
@@ -176,7 +176,7 @@ function nameOf({ address, port, protocol, service, servicePort }: RefusedDestin
 /** The kernel does not record the cause; this one is computed from the current objects. */
 function outcomeText({ now, cause }: RefusedDestination): string {
   if (FEATURES.some(({ name }) => now === "varies" && name === cause)) return "refused at times";
-  return now === "refused" || now === "dropped" ? RESULTS[now] : `no longer refused, ${RESULTS[now]}`;
+  return now === "refused" || now === "dropped" ? resultText(now) : `no longer refused, ${resultText(now)}`;
 }
 
 function clientText(client: RefusedClient, timesOf: TimesOf): string {

@@ -13,17 +13,22 @@ import { DIAGNOSTIC_CODES, type DiagnosticCode } from "../../kube/decode/diagnos
 import type { RawService, RawServiceSpec } from "../../kube/decode/raw-service.ts";
 import { independent, type ObjectKind, shapeBy, shapeOf } from "../../kube/decode/shape.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
-import { type FilesResult, type IgnoredObject, writtenBy } from "../../kube/files/object-gatherer.ts";
+import {
+  type FilesResult,
+  locate,
+  placeText,
+  type WrittenObject,
+  writtenBy,
+} from "../../kube/files/object-gatherer.ts";
 import { canonicalAddress } from "../../model/ip.ts";
 import { compareAge } from "../../model/service.ts";
 import { compileEndpointSliceApi, compileServiceApi, compileServiceCIDRApi } from "./api.validator.ts";
 import { ruleErrors } from "./api-rules.ts";
 import { annotationsOf, EXCLUDING } from "./exclusions.ts";
-import { locate, placeText, type Subject, sliceSubjects } from "./subject.ts";
 
 /** A Service of the files, served or not, and its spec without values of a wrong type. */
 interface WrittenService {
-  readonly subject: Subject;
+  readonly subject: WrittenObject;
   readonly spec: RawServiceSpec;
 }
 
@@ -34,30 +39,24 @@ interface WrittenService {
  */
 export function apiServerErrors({ objects, ignored, invalid }: FilesResult): Diagnostic[] {
   const byAge = objects.services.toSorted((a, b) => compareAge(a.value, b.value));
-  const served = byAge.map((from) => ({ ...from, object: `Service ${from.value.name}` }));
-  const slices = sliceSubjects(objects);
-  const serviceCIDRs = objects.serviceCIDRs.map((from) => {
-    return { ...from, object: `ServiceCIDR ${from.value.name}` };
-  });
-  const others = (kind: ObjectKind) => [
-    ...ignored.filter(({ object }) => object.startsWith(`${kind} `)),
-    ...invalid.filter(({ of }) => of === kind),
+  const { endpointSlices, serviceCIDRs } = objects;
+  const all: readonly WrittenObject[] = [
+    ...byAge,
+    ...endpointSlices,
+    ...serviceCIDRs,
+    ...ignored,
+    ...invalid,
   ];
-  const written = [...served, ...others("Service")].flatMap(writtenService);
-  const ofKind = (kind: CheckedKind, decoded: readonly Subject[]) => [
-    ...decoded.flatMap((subject) => objectDiagnostics(kind, subject, true)),
-    ...others(kind).flatMap((subject) => objectDiagnostics(kind, subject, false)),
-  ];
+  const ofKind = (kind: CheckedKind) => all.filter(({ of }) => of === kind);
+  const services = ofKind("Service").flatMap(writtenService);
   return [
-    ...ofKind("Service", served),
-    ...ofKind("EndpointSlice", slices),
-    ...ofKind("ServiceCIDR", serviceCIDRs),
-    ...duplicateErrors(written, "duplicate-node-port", nodePortsOf),
-    ...duplicateErrors(written, "duplicate-cluster-ip", clusterIPsOf),
+    ...CHECKED_KINDS.flatMap((kind) => ofKind(kind).flatMap((subject) => objectDiagnostics(kind, subject))),
+    ...duplicateErrors(services, "duplicate-node-port", nodePortsOf),
+    ...duplicateErrors(services, "duplicate-cluster-ip", clusterIPsOf),
   ];
 }
 
-function writtenService(subject: Subject): WrittenService[] {
+function writtenService(subject: WrittenObject): WrittenService[] {
   const { part } = shapeOf("Service", writtenBy(subject));
   return part === undefined ? [] : [{ subject, spec: (part.value as RawService).spec }];
 }
@@ -70,14 +69,15 @@ const COMPILE: Readonly<Record<Exclude<ObjectKind, "Node">, () => ValidateFuncti
 };
 
 type CheckedKind = keyof typeof COMPILE;
+const CHECKED_KINDS = Object.keys(COMPILE) as CheckedKind[];
 
-function objectDiagnostics(kind: CheckedKind, subject: Subject, isDecoded: boolean): Diagnostic[] {
-  const found = [...objectErrors(kind, subject), ...annotationWarnings(kind, subject, isDecoded)];
+function objectDiagnostics(kind: CheckedKind, subject: WrittenObject): Diagnostic[] {
+  const found = [...objectErrors(kind, subject), ...annotationWarnings(kind, subject)];
   return found.map((one) => locate(subject, one));
 }
 
 /** Returns the errors that the API server would report about an object, and that its decoder does not. */
-function objectErrors(kind: CheckedKind, subject: Subject | IgnoredObject): readonly FieldDiagnostic[] {
+function objectErrors(kind: CheckedKind, subject: WrittenObject): readonly FieldDiagnostic[] {
   const written = writtenBy(subject);
   const decoded = shapeOf(kind, written);
   const { errors, part } = shapeBy(COMPILE[kind], written);
@@ -96,9 +96,10 @@ function objectErrors(kind: CheckedKind, subject: Subject | IgnoredObject): read
 /** The annotations of nft-proxy, by the kind that has them. */
 const ANNOTATIONS = { Service: SERVICE_ANNOTATIONS, EndpointSlice: SLICE_ANNOTATIONS, ServiceCIDR: [] };
 
-/** @param isDecoded whether its decoder has reported those with nft-proxy's prefix */
-function annotationWarnings(kind: CheckedKind, subject: Subject, isDecoded: boolean): FieldDiagnostic[] {
+/** The decoder of an object that is used has reported the annotations with nft-proxy's prefix. */
+function annotationWarnings(kind: CheckedKind, subject: WrittenObject): FieldDiagnostic[] {
   const annotations = annotationsOf(subject);
+  const isDecoded = "value" in subject;
   const found = [
     ...(isDecoded ? [] : unknownAnnotations(ANNOTATIONS[kind], annotations)),
     ...Object.keys(annotations).flatMap(unknownExclusion),
@@ -149,7 +150,7 @@ function duplicateErrors(
   code: DiagnosticCode,
   valuesOf: (spec: RawServiceSpec) => readonly Allocated[],
 ): Diagnostic[] {
-  const holders = new Map<string, Subject>();
+  const holders = new Map<string, WrittenObject>();
   return services.flatMap(({ subject, spec }) =>
     valuesOf(spec).flatMap(({ key, text, path }) => {
       const holder = holders.get(key);

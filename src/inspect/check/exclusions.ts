@@ -4,8 +4,7 @@ import { quoted } from "../../base/text.ts";
 import { DIAGNOSTIC_CODES } from "../../kube/decode/diagnostic-code.ts";
 import { metadataOf } from "../../kube/decode/metadata.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
-import { type FilesResult, writtenBy } from "../../kube/files/object-gatherer.ts";
-import { type Subject, serviceSubjects, sliceSubjects } from "./subject.ts";
+import { type FilesResult, type WrittenObject, writtenBy } from "../../kube/files/object-gatherer.ts";
 
 /**
  * The prefix of annotations that exclude a diagnostic of one object, such as those of kube-linter; the code
@@ -14,7 +13,7 @@ import { type Subject, serviceSubjects, sliceSubjects } from "./subject.ts";
 export const EXCLUDING = "ignore-check.nft-proxy.io/";
 
 /** Returns the annotations of an object as they are written. */
-export function annotationsOf(subject: Pick<Subject, "origin" | "document">): object {
+export function annotationsOf(subject: WrittenObject): object {
   const { annotations } = metadataOf(writtenBy(subject));
   return typeof annotations === "object" && annotations !== null ? annotations : {};
 }
@@ -32,7 +31,7 @@ export function exclusions(
   for (const item of items) refuseUnknown(item);
   const excluded = new Set(items.map((item) => item.replace("/", " ")));
   const byObject = new Map<string, object>();
-  const subjects = [...serviceSubjects(objects).values(), ...sliceSubjects(objects), ...ignored, ...invalid];
+  const subjects = [...objects.services, ...objects.endpointSlices, ...ignored, ...invalid];
   for (const subject of subjects) byObject.set(subject.object, annotationsOf(subject));
   return ({ code, object }) =>
     excluded.has(code) ||

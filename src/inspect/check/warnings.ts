@@ -14,7 +14,14 @@ import type { RawNode } from "../../kube/decode/node.ts";
 import { ingressAddresses, type RawService } from "../../kube/decode/raw-service.ts";
 import { unguardedFamilies } from "../../kube/decode/service-addresses.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
-import { type FileObjects, writtenBy } from "../../kube/files/object-gatherer.ts";
+import {
+  type FileObjects,
+  type FromFile,
+  locate,
+  placeText,
+  servicesByName,
+  writtenBy,
+} from "../../kube/files/object-gatherer.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import { canonicalAddress, canonicalCidr, cidrContains, familyOf, isLinkLocal } from "../../model/ip.ts";
@@ -24,15 +31,8 @@ import { hasClusterIP } from "../../model/service-port.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { parseFrontendKey, portsText } from "../../ruleset/keys.ts";
 import { affinitySecondsOf, type NodeContext } from "../../ruleset/node-context.ts";
+import { otherTimeoutReason } from "../explain/words.ts";
 import type { DesiredFromFiles } from "../load/desired.ts";
-import {
-  locate,
-  placeText,
-  type Subject,
-  type SubjectOf,
-  serviceSubjects,
-  sliceSubjects,
-} from "./subject.ts";
 
 /**
  * Returns warnings about valid values that are most likely mistakes, unsorted: of single Services, conflicts
@@ -45,7 +45,7 @@ export function checkWarnings({
   nodeContext,
 }: Pick<DesiredFromFiles, "files" | "cache" | "state" | "nodeContext">): Diagnostic[] {
   const { objects, ignored, invalid } = files;
-  const subjects = serviceSubjects(objects);
+  const subjects = servicesByName(objects);
   const context = { cache, nodeContext, nodes: nodeAddresses(objects) };
   const unused = new Set([...ignored, ...invalid].map(({ object }) => object));
   const clusterIPs = new Map(
@@ -54,10 +54,10 @@ export function checkWarnings({
     ),
   );
   return [
-    ...[...subjects.values()].flatMap((subject) => serviceWarnings(subject, context)),
+    ...objects.services.flatMap((subject) => serviceWarnings(subject, context)),
     ...state.conflicts().flatMap((conflict) => conflictWarnings(conflict, subjects)),
-    ...healthPortWarnings([...subjects.values()]),
-    ...sliceSubjects(objects).flatMap((slice) =>
+    ...healthPortWarnings(objects.services),
+    ...objects.endpointSlices.flatMap((slice) =>
       sliceWarnings(slice, subjects, unused, clusterIPs).map((found) => locate(slice, found)),
     ),
   ];
@@ -69,7 +69,7 @@ export function checkWarnings({
  */
 function conflictWarnings(
   { frontend, winner, losers }: Conflict,
-  subjects: ReadonlyMap<ServiceName, Subject>,
+  subjects: ReadonlyMap<ServiceName, FromFile<Service>>,
 ): Diagnostic[] {
   const holder = subjects.get(winner.service.name);
   if (holder === undefined) return [];
@@ -87,20 +87,16 @@ function conflictWarnings(
 }
 
 /** Returns the path of the loser's field that has the conflicting address. */
-function conflictPath(subject: Subject, address: string): string {
+function conflictPath(subject: FromFile<Service>, address: string): string {
   const written = writtenBy(subject) as RawService;
-  const at = (texts: readonly (string | null | undefined)[]) =>
-    texts.findIndex((text) => canonicalAddress(text ?? "") === address);
-  const external = at(written.spec.externalIPs ?? []);
-  if (external >= 0) return joinPath("spec.externalIPs", external);
-  const ingress = at((written.status?.loadBalancer?.ingress ?? []).map(({ ip }) => ip));
-  return ingress >= 0 ? joinPath("status.loadBalancer.ingress", ingress) : "spec.clusterIP";
+  const own = [...externalIPsOf(written), ...ingressIPsOf(written)];
+  return own.find((one) => one.address === address)?.path ?? "spec.clusterIP";
 }
 
 /**
  * A health check node port is a socket of the node: it can belong to one Service only, and not be a NodePort.
  */
-function healthPortWarnings(subjects: readonly SubjectOf<Service>[]): Diagnostic[] {
+function healthPortWarnings(subjects: readonly FromFile<Service>[]): Diagnostic[] {
   const holders = new Map<number, string>();
   for (const { value } of subjects) {
     for (const { nodePort, protocol } of value.ports) {
@@ -119,8 +115,8 @@ function healthPortWarnings(subjects: readonly SubjectOf<Service>[]): Diagnostic
 }
 
 function sliceWarnings(
-  { value: slice }: SubjectOf<EndpointSlice>,
-  subjects: ReadonlyMap<ServiceName, SubjectOf<Service>>,
+  { value: slice }: FromFile<EndpointSlice>,
+  subjects: ReadonlyMap<ServiceName, FromFile<Service>>,
   unused: ReadonlySet<string>,
   clusterIPs: ReadonlyMap<string, ServiceName>,
 ): FieldDiagnostic[] {
@@ -166,7 +162,7 @@ function nodeAddresses({ nodes }: FileObjects): ReadonlyMap<string, string> {
 }
 
 /** Returns warnings about valid fields of one Service that are most likely mistakes. */
-function serviceWarnings(subject: SubjectOf<Service>, context: WarningContext): Diagnostic[] {
+function serviceWarnings(subject: FromFile<Service>, context: WarningContext): Diagnostic[] {
   const { cache, nodeContext } = context;
   const service = subject.value;
   const written = writtenBy(subject) as RawService;
@@ -177,8 +173,7 @@ function serviceWarnings(subject: SubjectOf<Service>, context: WarningContext): 
     ...sourceRangeWarnings(service, written),
     ...addressWarnings(service, written, cache),
     ...affinityWarnings(service, written, nodeContext),
-    ...featuresAtNodes(service, written, context),
-    ...featureWarnings(service, nodeContext),
+    ...featureWarnings(service, written, context),
   ];
   // Bounded before their lines are looked up: there may be tens of thousands.
   return boundedInObject(found).map((one) => locate(subject, one));
@@ -190,10 +185,7 @@ function affinityWarnings(service: Service, { spec }: RawService, [context]: Nod
   if (seconds === service.affinitySeconds) return [];
   const isGiven = spec.sessionAffinityConfig?.clientIP?.timeoutSeconds != null;
   const path = isGiven ? "spec.sessionAffinityConfig.clientIP.timeoutSeconds" : "spec.sessionAffinity";
-  const why =
-    seconds < service.affinitySeconds
-      ? "--max-affinity-timeout"
-      : "timeouts beyond a minute have steps of up to 10 %";
+  const why = otherTimeoutReason(seconds, service.affinitySeconds);
   const reason = `clients keep their endpoint for ${seconds} s, not ${service.affinitySeconds} s: ${why}`;
   return [fieldWarning("affinity-timeout", path, reason)];
 }
@@ -284,15 +276,13 @@ function addressWarnings(service: Service, written: RawService, cache: ObjectCac
   const serviceCIDRs = cache.serviceCIDRs();
   const inServiceCIDR = (address: string) =>
     serviceCIDRs.some(({ cidrs }) => cidrs[familyOf(address)].some((cidr) => cidrContains(cidr, address)));
-  const external = externalIPsOf(written).flatMap(({ text, path }) => {
-    const address = canonicalAddress(text);
-    if (address === undefined || !inServiceCIDR(address)) return [];
+  const external = externalIPsOf(written).flatMap(({ address, path }) => {
+    if (!inServiceCIDR(address)) return [];
     const reason = `${address} is in a ServiceCIDR: it may become another Service's cluster IP`;
     return [fieldWarning("external-ip-in-service-cidr", path, reason)];
   });
-  const ingress = ingressAddresses(written).flatMap(({ text, path }) => {
-    const address = canonicalAddress(text);
-    if (address === undefined || !isLinkLocal(address)) return [];
+  const ingress = ingressIPsOf(written).flatMap(({ address, path }) => {
+    if (!isLinkLocal(address)) return [];
     const reason = `${address} is link-local: routers do not forward packets to it`;
     return [fieldWarning("link-local-address", path, reason)];
   });
@@ -307,39 +297,48 @@ function addressWarnings(service: Service, written: RawService, cache: ObjectCac
   return [...external, ...ingress, ...outside];
 }
 
-/** Returns the warnings of features about addresses of Nodes. */
-function featuresAtNodes(
+/** Returns the warnings of features, those about addresses of Nodes first. */
+function featureWarnings(
   service: Service,
   written: RawService,
   { nodeContext: [context], nodes }: WarningContext,
 ): FieldDiagnostic[] {
   if (context === undefined) return [];
-  const found = FEATURES.flatMap(({ words }) => words?.atNodeAddress?.(service, context) ?? []);
-  return found.flatMap(({ code, reason }) =>
-    addressesOfNodes(written, nodes).map(({ text, path }) =>
-      fieldWarning(code as DiagnosticCode, path, `${text}: ${reason}`),
+  const atNodes = FEATURES.flatMap(({ words }) => words?.atNodeAddress?.(service, context) ?? []);
+  const others = FEATURES.flatMap(({ words }) => words?.warnings?.(service, context) ?? []);
+  const own = [...externalIPsOf(written), ...ingressIPsOf(written)];
+  return [
+    ...atNodes.flatMap(({ code, reason }) =>
+      own.flatMap(({ address, path }) => {
+        const node = nodes.get(address);
+        if (node === undefined) return [];
+        const why = `${address} is an address of Node ${node}: ${reason}`;
+        return [fieldWarning(code as DiagnosticCode, path, why)];
+      }),
     ),
-  );
+    ...others.map(({ annotation, code, reason }) =>
+      fieldWarning(code as DiagnosticCode, joinPath("metadata.annotations", annotation), reason),
+    ),
+  ];
 }
 
-/** The external and load-balancer addresses of a Service that are also addresses of Nodes, as text. */
-function addressesOfNodes(written: RawService, nodes: WarningContext["nodes"]): LocatedText[] {
-  return [...externalIPsOf(written), ...ingressAddresses(written)].flatMap(({ text, path }) => {
+/** An address of a Service, canonical, and its path as it is written. */
+interface LocatedAddress {
+  readonly address: string;
+  readonly path: string;
+}
+
+function externalIPsOf({ spec }: RawService): LocatedAddress[] {
+  return addressesAmong(located(spec.externalIPs, "spec.externalIPs"));
+}
+
+function ingressIPsOf(raw: RawService): LocatedAddress[] {
+  return addressesAmong(ingressAddresses(raw));
+}
+
+function addressesAmong(texts: readonly LocatedText[]): LocatedAddress[] {
+  return texts.flatMap(({ text, path }) => {
     const address = canonicalAddress(text);
-    const node = address === undefined ? undefined : nodes.get(address);
-    return node === undefined ? [] : [{ text: `${address} is an address of Node ${node}`, path }];
+    return address === undefined ? [] : [{ address, path }];
   });
-}
-
-/** Returns the warnings of features. */
-function featureWarnings(service: Service, [context]: NodeContext): FieldDiagnostic[] {
-  if (context === undefined) return [];
-  const found = FEATURES.flatMap(({ words }) => words?.warnings?.(service, context) ?? []);
-  return found.map(({ annotation, code, reason }) =>
-    fieldWarning(code as DiagnosticCode, joinPath("metadata.annotations", annotation), reason),
-  );
-}
-
-function externalIPsOf({ spec }: RawService): LocatedText[] {
-  return located(spec.externalIPs, "spec.externalIPs");
 }

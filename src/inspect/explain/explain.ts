@@ -15,7 +15,7 @@ import { followAllTables, otherTablesVerdict } from "./other-tables.ts";
 import { packetOf } from "./packet.ts";
 import { explainSteps } from "./steps.ts";
 import { type Evidence, verdictOf } from "./verdict.ts";
-import { destinationText, endpointListText, RESULTS } from "./words.ts";
+import { destinationText, endpointListText, resultText } from "./words.ts";
 
 /**
  * The detail of an explanation. A brief one has no steps, and only the notes about the Service port. It takes
@@ -117,7 +117,7 @@ function liveVerdict(evidence: Evidence, desired: Table | undefined, table: Tabl
   const wanted = evidenceOf(connection, match, desired, input);
   const desiredVerdict = verdictOf(wanted);
   if (desiredVerdict.result === found.result && sameDestinations(evidence, wanted)) return found;
-  const by = `desired: ${RESULTS[desiredVerdict.result]}, ${desiredVerdict.message}`;
+  const by = `desired: ${resultText(desiredVerdict.result)}, ${desiredVerdict.message}`;
   return notProgrammed(
     found,
     `the kernel differs from the desired state of ${destinationText(connection)} (${by})`,

@@ -17,7 +17,7 @@ import type { Match } from "./match.ts";
 import { isOtherTable, originalRuleText, placeText } from "./other-tables.ts";
 import type { RuleStep } from "./steps.ts";
 import type { Evidence } from "./verdict.ts";
-import { drawnText, portText } from "./words.ts";
+import { drawnText, otherTimeoutReason, portText } from "./words.ts";
 
 /**
  * Describes the effects of a Service's annotations on connections to one of its ports, the features that it
@@ -116,8 +116,7 @@ function affinityNotes({ match, outcomes, input: { live } }: Evidence): Note[] {
   const [first] = updates;
   if (first === undefined) return [];
   const wanted = match?.port.service.affinitySeconds ?? 0;
-  const why =
-    first.timeout < wanted ? "--max-affinity-timeout" : "timeouts beyond a minute have steps of up to 10 %";
+  const why = otherTimeoutReason(first.timeout, wanted);
   const cut =
     wanted === 0 || first.timeout === wanted ? "" : ` (${why}; the Service asks for ${durationText(wanted)})`;
   const message = `the client keeps its endpoint until it has made no new connection for ${durationText(first.timeout)}${cut}, or the endpoint is removed; affinity is per Service port and policy`;

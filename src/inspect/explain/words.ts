@@ -44,15 +44,15 @@ export function drawnText(count: number): string {
   return drawsOf(count).length === 1 ? `${count} endpoints` : "the endpoints";
 }
 
-/** The names of outcomes in texts for people. */
-export const RESULTS: Readonly<Record<Result, string>> = {
-  served: "served",
-  refused: "refused",
-  dropped: "dropped",
-  "not-handled": "not handled",
-  varies: "varies",
-  "not-understood": "not understood",
-};
+/** Why the timeout of session affinity is not the one that a Service asks for. */
+export function otherTimeoutReason(seconds: number, wanted: number): string {
+  return seconds < wanted ? "--max-affinity-timeout" : "timeouts beyond a minute have steps of up to 10 %";
+}
+
+/** The name of an outcome in texts for people. */
+export function resultText(result: Result): string {
+  return result.replace("-", " ");
+}
 
 /** Words of all features, by the names of their sets and chains. */
 export function wordsOf<Kind extends "draws" | "found" | "beyond" | "resets" | "translations">(

@@ -1,4 +1,5 @@
 import { AppError, type ErrorDetails, messageOf } from "../../base/errors.ts";
+import { compareKeys } from "../../base/first-sorted.ts";
 import { escapeUnprintable } from "../../base/text.ts";
 import type { FieldDiagnostic } from "../decode/decode.ts";
 
@@ -18,6 +19,14 @@ export interface Origin {
 export interface Diagnostic extends Origin, FieldDiagnostic {
   /** `Service namespace/name`, if the object has a name. */
   readonly object?: string | undefined;
+}
+
+/** Sorts by file, document and line, errors before warnings of the same place, then by path. */
+export function compareDiagnostics(a: Diagnostic, b: Diagnostic): number {
+  const keysOf = ({ file, document, line = 0, severity }: Diagnostic) => {
+    return [file, document, line, severity === "error" ? 0 : 1];
+  };
+  return compareKeys(keysOf(a), keysOf(b)) || a.path.localeCompare(b.path, "en", { numeric: true });
 }
 
 /** A position in a text, both numbers from 1. */

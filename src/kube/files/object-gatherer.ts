@@ -2,6 +2,7 @@ import type { AppError } from "../../base/errors.ts";
 import { splitPath } from "../../base/schema-error.ts";
 import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { EnabledFeatures } from "../../model/features.ts";
+import type { ServiceName } from "../../model/ids.ts";
 import type { Node, ServiceCIDR } from "../../model/node.ts";
 import type { Service } from "../../model/service.ts";
 import { type Decoded, type FieldDiagnostic, fieldError, fieldWarning } from "../decode/decode.ts";
@@ -16,39 +17,43 @@ import { type FoundObject, objectsIn } from "./found-objects.ts";
 import { PlaceholderAddresses } from "./placeholder-addresses.ts";
 import type { InputDocument } from "./yaml.ts";
 
-/** The position of an object in the files. */
-interface Located {
+/** The name of an object, and its position in the files. */
+export interface WrittenObject {
+  /** Its kind: an {@link ObjectKind}, or another one for an ignored object. */
+  readonly of: string;
+  /** `Service namespace/name` */
+  readonly object: string;
   readonly origin: Origin;
   /** The object's document, with {@link ReadOptions.thorough}. */
   readonly document?: InputDocument | undefined;
 }
 
-/** An object and its position. */
-export interface FromFile<T> extends Located {
+/** An object that is used. */
+export interface FromFile<T> extends WrittenObject {
   readonly value: T;
 }
 
 /** Returns an object as it is in its document, with the fields that the model does not keep. */
-export function writtenBy({ origin, document }: Located): unknown {
+export function writtenBy({ origin, document }: Pick<WrittenObject, "origin" | "document">): unknown {
   let value = document?.value;
   for (const key of splitPath(origin.path))
     value = (value as Readonly<Record<string, unknown>> | undefined)?.[key];
   return value;
 }
 
-/** A valid object that nft-proxy does not handle. */
-export interface IgnoredObject extends Located {
-  /** `Service namespace/name` */
-  readonly object: string;
-  /** The reason, as the predicate of a sentence: `is headless`. */
-  readonly reason: string;
+/** Returns a diagnostic of a file; the path of `found` is within the object, "" for the whole object. */
+export function locate(
+  { origin, document, object }: Partial<WrittenObject> & Pick<WrittenObject, "origin">,
+  found: FieldDiagnostic,
+): Diagnostic {
+  const path = inside(origin.path, found.path);
+  return { ...origin, ...found, path, line: document?.lineOf(splitPath(path)), object };
 }
 
-/** An object with errors, which is not used. */
-export interface InvalidObject extends Located {
-  readonly of: ObjectKind;
-  /** `Service namespace/name` */
-  readonly object: string;
+/** A valid object that nft-proxy does not handle. */
+export interface IgnoredObject extends WrittenObject {
+  /** The reason, as the predicate of a sentence: `is headless`. */
+  readonly reason: string;
 }
 
 /** The valid objects of some files. All lists are in the order of file, document and position within it. */
@@ -65,7 +70,8 @@ export interface FilesResult {
   /** Diagnostics of all files; an object with an error that is not among `objects` is invalid. */
   readonly diagnostics: readonly Diagnostic[];
   readonly ignored: readonly IgnoredObject[];
-  readonly invalid: readonly InvalidObject[];
+  /** Objects with errors, which are not used. */
+  readonly invalid: readonly WrittenObject[];
   /** Number of objects of kinds that a service proxy does not read. */
   readonly otherKinds: number;
   /** Number of Services that were given a placeholder cluster IP. */
@@ -100,8 +106,7 @@ const DECODERS: Readonly<
  */
 const KUSTOMIZATION = /(?:^|\/)(?:kustomization\.ya?ml|Kustomization)$/;
 
-interface Kept extends Located {
-  readonly of: ObjectKind;
+interface Kept extends WrittenObject {
   readonly decoded: Exclude<Decoded<AnyObject>, { readonly kind: "invalid" }>;
 }
 
@@ -113,7 +118,7 @@ export class ObjectGatherer {
   readonly #kept = new Map<string, Kept>();
   readonly #diagnostics: Diagnostic[] = [];
   readonly #legacy: IgnoredObject[] = [];
-  readonly #invalid: InvalidObject[] = [];
+  readonly #invalid: WrittenObject[] = [];
   readonly #options: ReadOptions;
   readonly #placeholders = new PlaceholderAddresses();
   #otherKinds = 0;
@@ -148,8 +153,11 @@ export class ObjectGatherer {
     const { kind } = found;
     if (kind === "object") this.#addObject(found.of, found.object, origin, document);
     else if (kind === "invalid")
-      this.#addDiagnostics([fieldError("not-an-object", "", found.reason)], origin, document);
-    else this.#legacy.push({ object: objectName(found.of, found.object), reason: found.reason, origin });
+      this.#diagnostics.push(locate({ origin, document }, fieldError("not-an-object", "", found.reason)));
+    else {
+      const { of, reason } = found;
+      this.#legacy.push({ of, object: objectName(of, found.object), reason, origin });
+    }
   }
 
   #addObject(of: ObjectKind, raw: unknown, origin: Origin, document: InputDocument): void {
@@ -157,42 +165,31 @@ export class ObjectGatherer {
     const assigned = of === "Service" && placeholders ? this.#placeholders.fill(raw) : raw;
     const decoded = DECODERS[of](assigned, features);
     const object = objectName(of, raw);
-    if (decoded.kind !== "ignored") this.#addDiagnostics(decoded.diagnostics, origin, document, object);
-    const kept = thorough ? document : undefined;
+    const written = { of, object, origin, document };
+    if (decoded.kind !== "ignored")
+      this.#diagnostics.push(...decoded.diagnostics.map((one) => locate(written, one)));
+    const kept = thorough ? written : { ...written, document: undefined };
     if (decoded.kind === "invalid") {
-      this.#invalid.push({ of, object, origin, document: kept });
+      this.#invalid.push(kept);
       return;
     }
     const earlier = this.#kept.get(object);
     if (earlier !== undefined) {
       const reason = `duplicates the one in ${placeOf(earlier.origin)}; the last wins`;
-      this.#addDiagnostics([fieldWarning("duplicate-object", "", reason)], origin, document, object);
+      this.#diagnostics.push(locate(written, fieldWarning("duplicate-object", "", reason)));
       this.#kept.delete(object);
     }
-    this.#kept.set(object, { of, origin, decoded, document: kept });
-  }
-
-  #addDiagnostics(
-    diagnostics: readonly FieldDiagnostic[],
-    origin: Origin,
-    document: InputDocument,
-    object?: string,
-  ): void {
-    for (const diagnostic of diagnostics) {
-      const path = inside(origin.path, diagnostic.path);
-      const line = document.lineOf(splitPath(path));
-      this.#diagnostics.push({ ...origin, ...diagnostic, path, line, object });
-    }
+    this.#kept.set(object, { ...kept, decoded });
   }
 
   result(): FilesResult {
-    const all = [...this.#kept.entries()];
+    const all = [...this.#kept.values()];
     const ofKind = <T extends AnyObject>(kind: ObjectKind): FromFile<T>[] =>
-      all.flatMap(([, { of, origin, document, decoded }]) =>
-        of === kind && decoded.kind === "valid" ? [{ value: decoded.value as T, origin, document }] : [],
+      all.flatMap(({ decoded, ...written }) =>
+        written.of === kind && decoded.kind === "valid" ? [{ ...written, value: decoded.value as T }] : [],
       );
-    const ignored = all.flatMap(([object, { origin, document, decoded }]) =>
-      decoded.kind === "ignored" ? [{ object, reason: decoded.reason, origin, document }] : [],
+    const ignored = all.flatMap(({ decoded, ...written }) =>
+      decoded.kind === "ignored" ? [{ ...written, reason: decoded.reason }] : [],
     );
     return {
       objects: {
@@ -213,6 +210,19 @@ export class ObjectGatherer {
 function inside(prefix: string, path: string): string {
   if (path === "") return prefix;
   return prefix === "" || path.startsWith("[") ? `${prefix}${path}` : `${prefix}.${path}`;
+}
+
+/** Returns the Services by name. */
+export function servicesByName({ services }: FileObjects): Map<ServiceName, FromFile<Service>> {
+  return new Map(services.map((from) => [from.value.name, from]));
+}
+
+/** Formats the position of an object for a message about another one. */
+export function placeText({ origin, document }: WrittenObject): string {
+  const line = document?.lineOf(splitPath(origin.path));
+  return line === undefined
+    ? `${inputName(origin.file)}, document ${origin.document}`
+    : `${inputName(origin.file)}:${line}`;
 }
 
 function placeOf({ file, document, path }: Origin): string {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { compareDiagnostics } from "../../../../src/inspect/check/subject.ts";
 import type { Diagnostic } from "../../../../src/kube/files/diagnostic.ts";
+import { compareDiagnostics } from "../../../../src/kube/files/diagnostic.ts";
 
 test("diagnostics of one line are sorted by their paths, and numbers in these by their value", () => {
   const at = (path: string, severity: Diagnostic["severity"] = "warning"): Diagnostic => {
