@@ -5,8 +5,8 @@ import type { ComparedClient } from "../../inspect/outcomes/clients.ts";
 import {
   isOfKind,
   type OutcomeChange,
+  type OutcomeDifference,
   type OutcomeReport,
-  type ReportedDifference,
 } from "../../inspect/outcomes/compare-outcomes.ts";
 import { jsonText } from "../command-result.ts";
 import { githubCommand } from "../notices.ts";
@@ -36,7 +36,7 @@ function summaryText({ differences, frontends, connections }: OutcomeReport): st
 }
 
 /** `shop/cart:http at 10.96.1.2:80/tcp`. */
-function titleText({ service, frontend }: ReportedDifference): string {
+function titleText({ service, frontend }: OutcomeDifference): string {
   const { kind, address, port, protocol } = frontend;
   const target = `${socketText(address, port)}/${protocol}`;
   if (kind === "unserved") return `cluster IP ${address}, at a port that no Service serves`;

@@ -1,5 +1,5 @@
 import { joinIntervals, parseInterval } from "../../base/address-interval.ts";
-import type { ByFamily, Family } from "../../base/family.ts";
+import type { ByFamily } from "../../base/family.ts";
 import { FRONTEND_KINDS } from "../../features/frontends.ts";
 import { cidrContains, compareAddresses, familyOf } from "../../model/ip.ts";
 import type { AnyTable } from "../../nft/ast/any-table.ts";
@@ -46,13 +46,10 @@ export function clientsOf(
   return [
     ...podClient(context, cidrs[0]),
     ...nodeClient(frontend, context),
-    ...outsideClient(context.family, cidrs),
-    ...[...ends].map((address): ComparedClient => {
+    ...outsideClient(context, cidrs),
+    ...[...ends].map((address) => {
       const isPod = cidrs.some((cidr) => cidrContains(cidr, address));
-      const from = isPod
-        ? ({ at: "pod", ...podInterface(context) } as const)
-        : ({ at: "outside", iifname: "" } as const);
-      return { kind: "range", from: { address, ...from } };
+      return clientAt("range", isPod ? "pod" : "outside", address, context);
     }),
   ];
 }
@@ -62,31 +59,30 @@ function podClient(context: FamilyContext, cidr: string | undefined): ComparedCl
   const { family, localTraffic } = context;
   if (cidr === undefined && localTraffic.kind !== "interface") return [];
   const address = cidr === undefined ? (OUTSIDE[family][0] ?? "") : nearEnd(cidr);
-  return [{ kind: "pod", from: { address, at: "pod", ...podInterface(context) } }];
+  return [clientAt("pod", "pod", address, context)];
 }
 
-/** Returns the interface of pods' packets, if the rules recognise pods by it. */
-function podInterface({ localTraffic }: FamilyContext): { readonly iifname?: string } {
-  return localTraffic.kind === "interface" ? { iifname: localTraffic.pattern.replace("*", "0") } : {};
-}
-
-/** A local endpoint as a client of its own frontend. */
-export function endpointClient(address: string, context: FamilyContext): ComparedClient {
-  return { kind: "endpoint", from: { address, at: "pod", ...podInterface(context) } };
+/** A client. Of a pod's packets, the interface is known if the rules recognise pods by it. */
+export function clientAt(
+  kind: ComparedClient["kind"],
+  at: Packet["from"]["at"],
+  address: string,
+  { localTraffic }: FamilyContext,
+): ComparedClient {
+  const ofPods = localTraffic.kind === "interface" ? { iifname: localTraffic.pattern.replace("*", "0") } : {};
+  const arrival = { pod: ofPods, node: {}, outside: { iifname: "" } };
+  return { kind, from: { address, at, ...arrival[at] } };
 }
 
 /** Returns the source address of the node: for its own addresses, the address itself. */
-function nodeClient(
-  { kind, address: to }: ComparedFrontend,
-  { nodeAddress }: FamilyContext,
-): ComparedClient[] {
-  const address = kind === "node-port" ? to : nodeAddress;
-  return address === "" ? [] : [{ kind: "node", from: { address, at: "node" } }];
+function nodeClient({ kind, address: to }: ComparedFrontend, context: FamilyContext): ComparedClient[] {
+  const address = kind === "node-port" ? to : context.nodeAddress;
+  return address === "" ? [] : [clientAt("node", "node", address, context)];
 }
 
-function outsideClient(family: Family, cidrs: readonly string[]): ComparedClient[] {
-  const address = OUTSIDE[family].find((one) => !cidrs.some((cidr) => cidrContains(cidr, one)));
-  return address === undefined ? [] : [{ kind: "outside", from: { address, at: "outside", iifname: "" } }];
+function outsideClient(context: FamilyContext, cidrs: readonly string[]): ComparedClient[] {
+  const address = OUTSIDE[context.family].find((one) => !cidrs.some((cidr) => cidrContains(cidr, one)));
+  return address === undefined ? [] : [clientAt("outside", "outside", address, context)];
 }
 
 /** Addresses on both sides of the ends of source ranges, by the key of the frontend. */

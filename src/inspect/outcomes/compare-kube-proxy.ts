@@ -76,20 +76,19 @@ async function kubeProxyTables(
   nftPath: string,
 ): Promise<readonly AnyTable[]> {
   const read =
-    listings.length > 0 ? await Promise.all(listings.map((file) => tablesOf(file, stdin))) : await live();
-  const tables = read.flat().filter(({ name }) => name === KUBE_PROXY);
+    listings.length > 0
+      ? listings.map((file) => tablesOf(file, stdin))
+      : FAMILIES.map((family) => tablesHere(family, nftPath));
+  const tables = (await Promise.all(read)).flat().filter(({ name }) => name === KUBE_PROXY);
   if (tables.length > 0) return tables;
   throw badArgument(`there is no table "${KUBE_PROXY}" ${listings.length > 0 ? "in the listing" : "here"}`, {
     hint: `kube-proxy creates it in nftables mode; ${LISTING_HINT}`,
   });
+}
 
-  async function live(): Promise<readonly (readonly AnyTable[])[]> {
-    const nft = new NftProgram({ path: nftPath });
-    const found = await Promise.all(
-      FAMILIES.map((family) => listTableOf(nft, { family, name: KUBE_PROXY }, "json")),
-    );
-    return found.flatMap((text) => (text === undefined ? [] : [anyTables(readListing(text))]));
-  }
+async function tablesHere(family: Family, nftPath: string): Promise<readonly AnyTable[]> {
+  const listing = await listTableOf(new NftProgram({ path: nftPath }), { family, name: KUBE_PROXY }, "json");
+  return listing === undefined ? [] : anyTables(readListing(listing));
 }
 
 /**
@@ -101,10 +100,7 @@ async function tablesOf(file: string, stdin: LoadRequest["stdin"]): Promise<read
     return anyTables(readListing(text));
   } catch (cause) {
     if (!(cause instanceof AppError && cause.code === "NFT_OUTPUT")) throw cause;
-    throw badArgument(`${file} is not a listing of nft as JSON`, {
-      cause,
-      hint: LISTING_HINT,
-    });
+    throw badArgument(`${file} is not a listing of nft as JSON`, { cause, hint: LISTING_HINT });
   }
 }
 

@@ -15,9 +15,9 @@ import type { LoadRequest } from "../load/load-request.ts";
 import { type Behaviour, behaviourOf } from "./behaviour.ts";
 import {
   type ComparedClient,
+  clientAt,
   clientsOf,
   differingSources,
-  endpointClient,
   hairpinEndpoints,
   sourceRangesOf,
 } from "./clients.ts";
@@ -47,14 +47,24 @@ export interface OutcomeDifference {
   readonly changes: readonly OutcomeChange[];
   readonly before: Behaviour;
   readonly after: Behaviour;
+  /** As {@link portName}; absent for an address that no Service has any more. */
+  readonly service?: string | undefined;
+  /** The file of the Service, and its first line if known. */
+  readonly place?: { readonly file: string; readonly line?: number | undefined } | undefined;
 }
 
-/** All differences between two sets of tables. */
-export interface OutcomeComparison {
+/** All differences between two sets of tables, ready to print. */
+export interface OutcomeReport {
   /** Sorted by frontend. */
   readonly differences: readonly OutcomeDifference[];
+  /** The numbers of frontends and connections that were compared. */
   readonly frontends: number;
   readonly connections: number;
+  /** Names of the two sides. */
+  readonly sides: readonly [before: string, after: string];
+  readonly diagnostics: readonly Diagnostic[];
+  /** One line each. */
+  readonly notices: readonly string[];
 }
 
 /** One side of a comparison. */
@@ -74,7 +84,7 @@ export function compareOutcomes(
   after: OutcomeSide,
   nodeContext: NodeContext,
   podCIDRs?: Node["podCIDRs"],
-): OutcomeComparison {
+): Pick<OutcomeReport, "differences" | "frontends" | "connections"> {
   const tables = [...before.tables, ...after.tables];
   const frontends = comparedFrontends(
     tables,
@@ -83,26 +93,21 @@ export function compareOutcomes(
   const ranges = sourceRangesOf(tables);
   const sources = differingSources(before.tables, after.tables);
   const hairpins = hairpinEndpoints(tables);
-  const sides = [before, after].map(({ tables: own, host }) => ({ prepared: prepareTables(own), host }));
+  const [old, now] = [prepareTables(before.tables), prepareTables(after.tables)];
   let connections = 0;
-  const observe = (frontend: ComparedFrontend, { from }: ComparedClient): readonly Behaviour[] => {
-    connections++;
-    const { address: to, port, protocol } = frontend;
-    return sides.map(({ prepared, host }) => behaviourOf(prepared, host, { from, to, port, protocol }));
-  };
   const differences = frontends.flatMap((frontend) => {
-    const context = contextOf(nodeContext, frontend.family);
+    const { family, address: to, port, protocol } = frontend;
+    const observe = (client: ComparedClient): Seen => {
+      connections++;
+      const packet = { from: client.from, to, port, protocol };
+      const [first, second] = [behaviourOf(old, before.host, packet), behaviourOf(now, after.host, packet)];
+      return { client, before: first, after: second };
+    };
+    const context = contextOf(nodeContext, family);
     if (context === undefined) return [];
-    const clients = clientsOf(frontend, context, ranges, sources, podCIDRs?.[frontend.family] ?? []);
-    const seen = clients.map((client) => ({ client, behaviours: observe(frontend, client) }));
-    const selves = ownEndpoints(
-      frontend,
-      context,
-      seen.flatMap(({ behaviours }) => behaviours),
-      hairpins,
-    );
-    const all = [...seen, ...selves.map((client) => ({ client, behaviours: observe(frontend, client) }))];
-    return differencesOf(frontend, all);
+    const seen = clientsOf(frontend, context, ranges, sources, podCIDRs?.[family] ?? []).map(observe);
+    const selves = ownEndpoints(frontend, context, seen, hairpins).map(observe);
+    return differencesOf(frontend, [...seen, ...selves]);
   });
   return { differences, frontends: frontends.length, connections };
 }
@@ -111,28 +116,25 @@ export function compareOutcomes(
 function ownEndpoints(
   { family, protocol }: ComparedFrontend,
   context: FamilyContext,
-  behaviours: readonly Behaviour[],
+  seen: readonly Seen[],
   hairpins: ReadonlySet<string>,
 ): ComparedClient[] {
-  const addresses = new Set<string>();
-  for (const { destinations } of behaviours) {
-    for (const { address, port } of destinations) {
-      if (hairpins.has(`${family} ${address} ${port} ${protocol}`)) addresses.add(address);
-    }
-  }
-  return [...addresses].map((address) => endpointClient(address, context));
+  const destinations = seen.flatMap(({ before, after }) => [...before.destinations, ...after.destinations]);
+  const own = destinations.filter(({ address, port }) =>
+    hairpins.has(`${family} ${address} ${port} ${protocol}`),
+  );
+  const addresses = new Set(own.map(({ address }) => address));
+  return [...addresses].map((address) => clientAt("endpoint", "pod", address, context));
 }
 
-interface Seen {
+/** The outcomes of one client's connections to a frontend. */
+interface Seen extends Pick<OutcomeDifference, "before" | "after"> {
   readonly client: ComparedClient;
-  readonly behaviours: readonly Behaviour[];
 }
 
 function differencesOf(frontend: ComparedFrontend, seen: readonly Seen[]): OutcomeDifference[] {
   const merged = new Map<string, OutcomeDifference & { readonly clients: ComparedClient[] }>();
-  for (const { client, behaviours } of seen) {
-    const [before, after] = behaviours;
-    if (before === undefined || after === undefined) continue;
+  for (const { client, before, after } of seen) {
     const changes = changesOf(before, after);
     if (changes.length === 0) continue;
     // An endpoint that reaches itself is reported only if no other client has the same difference.
@@ -150,30 +152,28 @@ function differencesOf(frontend: ComparedFrontend, seen: readonly Seen[]): Outco
 function changesOf(before: Behaviour, after: Behaviour): OutcomeChange[] {
   // Destinations are sorted.
   if (isDeepStrictEqual(before, after)) return [];
-  const targets = ({ destinations }: Behaviour, withShares: boolean): string => {
-    const shares = new Map<string, number>();
-    for (const { address, port, probability } of destinations) {
-      const target = `${address} ${port}`;
-      shares.set(target, (shares.get(target) ?? 0) + probability);
-    }
-    return [...shares]
-      .map(([target, share]) => (withShares ? `${target} ${share.toFixed(4)}` : target))
-      .sort()
-      .join();
-  };
-  const isOther = targets(before, false) !== targets(after, false);
-  const isRefusedElsewhere = before.refused !== after.refused || before.dropped !== after.dropped;
   if (before.result !== after.result) return [after.result];
-  return [
-    ...(isOther ? (["endpoints"] as const) : []),
-    ...(!isOther && (isRefusedElsewhere || targets(before, true) !== targets(after, true))
-      ? (["shares"] as const)
-      : []),
-    ...(isOtherSource(before, after, isOther) ? (["source"] as const) : []),
-    ...(before.affinitySeconds !== after.affinitySeconds || before.returning !== after.returning
-      ? (["affinity"] as const)
-      : []),
-  ];
+  const isOther = (...fields: (keyof Behaviour)[]) => fields.some((field) => before[field] !== after[field]);
+  const [old, now] = [sharesOf(before), sharesOf(after)];
+  const areOthers = !isDeepStrictEqual(new Set(old.keys()), new Set(now.keys()));
+  const areShares = !areOthers && (isOther("refused", "dropped") || !isDeepStrictEqual(old, now));
+  const isChanged: Partial<Record<OutcomeChange, boolean>> = {
+    endpoints: areOthers,
+    shares: areShares,
+    source: isOtherSource(before, after, areOthers),
+    affinity: isOther("affinitySeconds", "returning"),
+  };
+  return OUTCOME_CHANGES.filter((change) => isChanged[change]);
+}
+
+/** The shares of connections by endpoint, rounded. */
+function sharesOf({ destinations }: Behaviour): ReadonlyMap<string, string> {
+  const shares = new Map<string, number>();
+  for (const { address, port, probability } of destinations) {
+    const target = `${address} ${port}`;
+    shares.set(target, (shares.get(target) ?? 0) + probability);
+  }
+  return new Map([...shares].map(([target, share]) => [target, share.toFixed(4)]));
 }
 
 /**
@@ -197,29 +197,6 @@ function masqueradedShare({ destinations }: Behaviour): string {
   return (
     shareOf(destinations.filter(({ source }) => source === "masqueraded")) / shareOf(destinations)
   ).toFixed(4);
-}
-
-/** The file of an object, and its first line if known. */
-export interface ObjectPlace {
-  readonly file: string;
-  readonly line?: number | undefined;
-}
-
-/** A difference, and the Service that it concerns. */
-export interface ReportedDifference extends OutcomeDifference {
-  /** As {@link portName}; undefined for an address that no Service has any more. */
-  readonly service: string | undefined;
-  readonly place?: ObjectPlace | undefined;
-}
-
-/** A comparison of outcomes, ready to print. */
-export interface OutcomeReport extends OutcomeComparison {
-  readonly differences: readonly ReportedDifference[];
-  /** Names of the two sides. */
-  readonly sides: readonly [before: string, after: string];
-  readonly diagnostics: readonly Diagnostic[];
-  /** One line each. */
-  readonly notices: readonly string[];
 }
 
 /** Returns the {@link portName} of the service port with a frontend. */
@@ -276,7 +253,7 @@ function sideOf({ state, nodeContext }: DesiredFromFiles) {
   return { tables: Object.values(state.ruleset), host: hostOf(nodeContext, []) };
 }
 
-function placesOf({ objects }: FilesResult): [string, ObjectPlace][] {
+function placesOf({ objects }: FilesResult): [string, OutcomeDifference["place"]][] {
   return objects.services.map(({ value, origin, document }) => {
     return [value.name, { file: origin.file, line: document?.lineOf(splitPath(origin.path)) }];
   });
