@@ -39,35 +39,6 @@ export const doctorHost: DoctorHost = {
   get: getAnswer,
 };
 
-/** Numbers in /proc/sys by path; settings that this kernel lacks are absent. */
-export type Settings = ReadonlyMap<string, number>;
-
-/** Facts about a host that do not depend on the options, without any verdict. */
-export interface HostFacts {
-  /** Families that the kernel supports. */
-  readonly families: readonly Family[];
-  readonly nft: NftFact;
-  /** The host's own nft besides ours; undefined in a pod, which cannot run programs of the host. */
-  readonly hostNfts: readonly HostNft[] | undefined;
-  readonly kernel: KernelFact;
-  /** The text of /proc/self/status; undefined when it cannot be read. */
-  readonly processStatus: string | undefined;
-  /** The requested settings in /proc/sys. */
-  readonly settings: Settings;
-  /** The names of this network namespace's interfaces. */
-  readonly interfaces: ReadonlySet<string>;
-  /** Version of socat, such as `1.8.0.3`; undefined if it does not run. */
-  readonly socatVersion: string | undefined;
-  /** The chains of all software, without their rules; undefined if nft cannot list them. */
-  readonly chains: readonly HostChain[] | undefined;
-  /** Tables of other software with very many sets; empty if they cannot be counted. */
-  readonly costlyTables: readonly CostlyTable[];
-  /** Names in /proc/net/ip_tables_names and ip6_tables_names: tables of the legacy iptables. */
-  readonly legacyTables: readonly string[];
-  /** Scheduler of each virtual server in /proc/net/ip_vs. */
-  readonly ipvsSchedulers: readonly string[];
-}
-
 /** Result of probing nft for the features that our transactions need. */
 export interface NftFact {
   /** The configured path or name. */
@@ -76,22 +47,6 @@ export interface NftFact {
   readonly version: string | undefined;
   /** Why it cannot be used; undefined if it can. */
   readonly problem?: { readonly message: string; readonly hint: string | undefined };
-}
-
-/** An nft of the host that may differ from ours. */
-interface HostNft {
-  readonly path: string;
-  /** The line of `nft --version`. */
-  readonly version: string;
-}
-
-/** The kernel's release and build configuration. */
-export interface KernelFact {
-  /** /proc/sys/kernel/osrelease, such as `6.12.48+deb13-amd64`; undefined when it cannot be read. */
-  readonly release: string | undefined;
-  /** The text of its build configuration; undefined when it cannot be read. */
-  readonly config: string | undefined;
-  readonly isBigEndian: boolean;
 }
 
 /** The state of the health checks at `url`. */
@@ -109,27 +64,30 @@ const LIMITS = { timeoutMs: 10_000, maxOutputBytes: 100_000 };
 
 const HOST_NFT = "/usr/sbin/nft";
 
+/** Facts about a host that do not depend on the options, without any verdict. */
+export type HostFacts = Readonly<Awaited<ReturnType<typeof gatherFacts>>>;
+
 /**
  * Gathers all facts of a host. Changes nothing.
  * @param settingPaths settings in /proc/sys to read
  * @throws AppError HOST as {@link hostFamilies}
  */
-export async function gatherFacts(
-  host: DoctorHost,
-  nft: Nft,
-  settingPaths: readonly string[],
-): Promise<HostFacts> {
+export async function gatherFacts(host: DoctorHost, nft: Nft, settingPaths: readonly string[]) {
+  const families: readonly Family[] = await hostFamilies(host.files);
   return {
-    families: await hostFamilies(host.files),
+    families,
     nft: await gatherNft(nft),
     hostNfts: await gatherHostNft(host, nft.path),
     kernel: await gatherKernel(host),
+    /** undefined when it cannot be read. */
     processStatus: await host.files.read("/proc/self/status").catch(() => undefined),
     settings: await gatherSettings(host, settingPaths),
     interfaces: await gatherInterfaces(host),
+    /** undefined if it does not run. */
     socatVersion: await socatVersion(host.run),
     chains: await gatherChains(nft),
-    costlyTables: await costlyTables(nft, systemClock).catch(() => []),
+    /** Tables of other software with very many sets; empty if they cannot be counted. */
+    costlyTables: await costlyTables(nft, systemClock).catch((): readonly CostlyTable[] => []),
     ...(await gatherTraces(host)),
   };
 }
@@ -146,19 +104,25 @@ export async function gatherNft(nft: Nft): Promise<NftFact> {
   }
 }
 
-/** Returns the host's own nft besides ours, if it has one; undefined in a pod. */
+/**
+ * Returns the host's own nft besides ours, if it has one, with the line of `nft --version`; undefined in a
+ * pod, which cannot run programs of the host.
+ */
 export async function gatherHostNft(
   { run, isInPod }: DoctorHost,
   ourPath: string,
-): Promise<HostNft[] | undefined> {
+): Promise<readonly { readonly path: string; readonly version: string }[] | undefined> {
   if (isInPod) return undefined;
   if (ourPath === HOST_NFT) return [];
   const { exitCode, stdout } = await run(HOST_NFT, ["--version"], "", LIMITS);
   return exitCode === 0 ? [{ path: HOST_NFT, version: stdout.trim() }] : [];
 }
 
-/** Reads the kernel's release and, if readable, its build configuration. */
-export async function gatherKernel({ files, bytes }: DoctorHost): Promise<KernelFact> {
+/**
+ * Reads the kernel's release, such as `6.12.48+deb13-amd64`, and the text of its build configuration;
+ * undefined for what cannot be read.
+ */
+export async function gatherKernel({ files, bytes }: DoctorHost) {
   const release = await files.read("/proc/sys/kernel/osrelease").then(
     (text) => text.trim(),
     () => undefined,
@@ -170,8 +134,11 @@ export async function gatherKernel({ files, bytes }: DoctorHost): Promise<Kernel
   return { release, config, isBigEndian: endianness() === "BE" };
 }
 
-/** Reads settings in /proc/sys. */
-export async function gatherSettings({ files }: DoctorHost, paths: readonly string[]): Promise<Settings> {
+/** Reads numbers in /proc/sys by path. Settings that this kernel lacks are absent. */
+export async function gatherSettings(
+  { files }: DoctorHost,
+  paths: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
   const settings = new Map<string, number>();
   for (const path of paths) {
     const text = await files.read(path).catch(() => "");
@@ -181,7 +148,7 @@ export async function gatherSettings({ files }: DoctorHost, paths: readonly stri
 }
 
 /** The chains of all software, without their rules; undefined if nft cannot list them. */
-export async function gatherChains(nft: Nft): Promise<HostChain[] | undefined> {
+export async function gatherChains(nft: Nft): Promise<readonly HostChain[] | undefined> {
   try {
     return foreignChains(readListing(await listChains(nft)));
   } catch {
@@ -209,10 +176,11 @@ export async function gatherInterfaces({ files }: DoctorHost): Promise<ReadonlyS
   return new Set(await interfaceNames(files).catch(() => []));
 }
 
-/** Reads traces of other service proxies outside of nftables. */
-export async function gatherTraces({
-  files,
-}: DoctorHost): Promise<Pick<HostFacts, "legacyTables" | "ipvsSchedulers">> {
+/**
+ * Reads traces of other service proxies outside of nftables: the tables of the legacy iptables, and the
+ * scheduler of each virtual server of IPVS.
+ */
+export async function gatherTraces({ files }: DoctorHost) {
   const read = (path: string) => files.read(path).catch(() => "");
   const legacy = `${await read("/proc/net/ip_tables_names")}\n${await read("/proc/net/ip6_tables_names")}`;
   const servers = (await read("/proc/net/ip_vs")).matchAll(/^(?:TCP|UDP|SCTP|FWM) +\S+ +(\S+)/gm);

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
 import type { CheckName, HostFinding } from "../../../../src/inspect/doctor/finding.ts";
-import type { Settings } from "../../../../src/inspect/doctor/host-facts.ts";
 import {
   judgeSettings,
   type SettingsFacts,
@@ -82,13 +81,13 @@ describe("settings", () => {
 
 describe("pods on a bridge", () => {
   const interfaces = new Set(["lo", "eth0", "cni0"]);
-  const bridge = (ip: number, ip6: number): Settings =>
+  const bridge = (ip: number, ip6: number): SettingsFacts["settings"] =>
     new Map([
       ["/proc/sys/net/bridge/bridge-nf-call-iptables", ip],
       ["/proc/sys/net/bridge/bridge-nf-call-ip6tables", ip6],
     ]);
 
-  test.each<[string, Settings, UsedFamilies, string, string]>([
+  test.each<[string, SettingsFacts["settings"], UsedFamilies, string, string]>([
     [
       "whose packets pass the rules are ok",
       bridge(1, 1),
