@@ -36,15 +36,14 @@ export function liveDifferences(connection: Connection, input: ExplainInput): st
   if (difference === undefined) return [];
   const { delta, owners } = difference;
   if (delta.mode === "recreate") return ["the kernel's table has maps of other types: it must be recreated"];
-  const names = ownerNames(connection, [actual, desired]);
-  const own = owners.map((elements) => elementsOf(names, elements));
-  const lines = own.flatMap(elementLines);
-  const targets = new Set(
-    own.flatMap(({ added }) => added.flatMap(({ value }) => verdictTarget(value) ?? [])),
-  );
+  const names = [...ownerNames(connection, [actual, desired])];
+  const own = names.flatMap((name) => owners.get(name) ?? []);
+  const added = own.filter(({ isMissing }) => isMissing);
+  const deleted = own.filter(({ isMissing }) => !isMissing);
+  const targets = new Set(added.flatMap(({ element }) => verdictTarget(element.value) ?? []));
   const chains = writtenChains(delta).filter(({ name }) => targets.has(name) || !isOfSomeFrontends(name));
   const all = [
-    ...lines,
+    ...[...added, ...deleted].map(elementLine),
     ...chains.flatMap((chain) => chainLines(chain, actual.chains.get(chain.name))),
     ...(chains.some(({ name }) => !isOfSomeFrontends(name)) ? [OTHER_OPTIONS] : []),
   ];
@@ -59,19 +58,21 @@ export function differsFromDesired(actual: Table, desired: Table | undefined, in
   return desired === undefined || differenceOf(actual, desired, input) !== undefined;
 }
 
+/** An element that only one of two tables has. */
+interface OtherElement extends Pick<ElementsDelta, "spec"> {
+  readonly element: Element;
+  /** Whether it is missing in the kernel. */
+  readonly isMissing: boolean;
+}
+
 /** The differences between two tables. */
 interface Difference {
   readonly delta: TableDelta;
-  readonly owners: readonly OwnedElements[];
-}
-
-/**
- * The elements of a set that differ, by their owner: the frontend or address in the element's key, or the
- * service port whose list id the key begins with.
- */
-interface OwnedElements extends Pick<ElementsDelta, "spec"> {
-  readonly deleted: ReadonlyMap<string | number, readonly Element[]>;
-  readonly added: ReadonlyMap<string | number, readonly Element[]>;
+  /**
+   * The elements that differ by their owner: the frontend or address in the element's key, or the service port
+   * whose list id the key begins with.
+   */
+  readonly owners: ReadonlyMap<string | number, readonly OtherElement[]>;
 }
 
 /** The differences of an input so far. Comparing again for each of 1,000 Services took half of the time. */
@@ -82,16 +83,19 @@ function differenceOf(actual: Table, desired: Table, input: ExplainInput): Diffe
   const ofFamilies = knownOf(input);
   if (!ofFamilies.has(family)) {
     const [delta] = diffRuleset({ [family]: actual }, { [family]: desired });
-    ofFamilies.set(family, delta && { delta, owners: delta.elements.map(ownedElements) });
+    ofFamilies.set(family, delta && { delta, owners: groupBy(otherElements(delta), ownerOf) });
   }
   return ofFamilies.get(family);
 }
 
-function ownedElements({ spec, deleted, added }: ElementsDelta): OwnedElements {
-  return { spec, deleted: groupBy(deleted, ownerOf), added: groupBy(added, ownerOf) };
+function* otherElements({ elements }: TableDelta): Generator<OtherElement> {
+  for (const { spec, added, deleted } of elements) {
+    for (const element of added) yield { spec, element, isMissing: true };
+    for (const element of deleted) yield { spec, element, isMissing: false };
+  }
 }
 
-function ownerOf({ key }: Element): string | number {
+function ownerOf({ element: { key } }: OtherElement): string | number {
   const id = idOfKey(key);
   return id === undefined ? key : (parseId(id)?.servicePort ?? 0);
 }
@@ -110,20 +114,8 @@ function ownerNames(
   return new Set<string | number>([to, ...keys, ...ids]);
 }
 
-function elementsOf(
-  names: ReadonlySet<string | number>,
-  { spec, deleted, added }: OwnedElements,
-): ElementsDelta {
-  const of = (owned: OwnedElements["added"]) => [...names].flatMap((name) => owned.get(name) ?? []);
-  return { spec, deleted: of(deleted), added: of(added) };
-}
-
-function elementLines({ spec, deleted, added }: ElementsDelta): string[] {
-  const text = ({ key, value }: Element) => `${spec.name} { ${elementText(spec, key, value)} }`;
-  return [
-    ...added.map((element) => `missing in the kernel: ${text(element)}`),
-    ...deleted.map((element) => `only in the kernel: ${text(element)}`),
-  ];
+function elementLine({ spec, element: { key, value }, isMissing }: OtherElement): string {
+  return `${isMissing ? "missing" : "only"} in the kernel: ${spec.name} { ${elementText(spec, key, value)} }`;
 }
 
 /** Lists the rules that only one of the two chains has. */

@@ -1,4 +1,3 @@
-import { assertNever } from "../../base/errors.ts";
 import { listText } from "../../base/text.ts";
 import { portEquivalent } from "../../features/frontends.ts";
 import { ejectedText } from "../../model/ejected-endpoint.ts";
@@ -100,11 +99,6 @@ function exclusionWords(
 ): string {
   const name = EXCLUSION_NAMES[reason];
   switch (reason) {
-    case "not-ready":
-    case "terminating":
-    case "drained":
-    case "ejected":
-      return name;
     case "not-serving":
       return `${name}: ${source.terminating ? "terminating" : "not ready"}`;
     case "not-local":
@@ -114,7 +108,7 @@ function exclusionWords(
     case "other-node":
       return `${name}: ${listText(source.nodeHints)}; this node is ${place.name}`;
     default:
-      return assertNever(reason);
+      return name;
   }
 }
 

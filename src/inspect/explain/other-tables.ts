@@ -204,8 +204,9 @@ export function followAllTables(
   const listed: AnyTable[] = [...otherTables.tables];
   if (own !== undefined) listed.splice(otherTables.older[own.family], 0, own);
   const tables = prepareTables(listed);
-  const host = { ...input.host, interfaceTo: routesBeside(connection, live) };
-  const packet = arrivingPacket(connection, input);
+  const interfaceTo = routesBeside(connection, live);
+  const host = { ...input.host, interfaceTo };
+  const packet = arrivingPacket(connection, interfaceTo, input);
   return { tables, host, packet, outcomes: evaluatePrepared(tables, host, packet, affinityEntries, true) };
 }
 
@@ -222,20 +223,19 @@ function routesBeside(
   return (to) => (to === address ? undefined : interfaceTo(to));
 }
 
-/** The packet with its incoming interface, if known. */
-function arrivingPacket(connection: Connection, input: ExplainInput): Packet {
+/**
+ * The packet with its incoming interface, if known: that to which the source is routed. An assumed client
+ * outside may come from anywhere.
+ */
+function arrivingPacket(
+  connection: Connection,
+  interfaceTo: LiveRules["interfaceTo"],
+  input: ExplainInput,
+): Packet {
   const { iifname, ...from } = packetOf(connection, input).from;
   const { to, port, protocol } = connection;
-  const arrival = arrivalInterface(connection, input) ?? (iifname === "" ? undefined : iifname);
-  return { from: arrival === undefined ? from : { ...from, iifname: arrival }, to, port, protocol };
-}
-
-/**
- * The interface to which the source is routed; undefined for an assumed client outside, which may come from
- * anywhere.
- */
-function arrivalInterface(connection: Connection, { live }: ExplainInput): string | undefined {
   const { address, at, known } = connection.from;
   const isKnown = at === "pod" || (at === "outside" && known === "given");
-  return isKnown && live !== undefined ? routesBeside(connection, live)(address) : undefined;
+  const arrival = (isKnown ? interfaceTo(address) : undefined) ?? (iifname || undefined);
+  return { from: arrival === undefined ? from : { ...from, iifname: arrival }, to, port, protocol };
 }

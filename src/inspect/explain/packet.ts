@@ -33,15 +33,9 @@ export const SOMEWHERE: ByFamily<string> = { ip: "192.0.2.1", ip6: "2001:db8::1"
 export function connectionOf(question: Question, input: ExplainInput): Connection {
   const { fromAddress, to, port, protocol } = question;
   const at = question.source ?? sourceOf(question, input);
-  const from =
-    fromAddress === undefined
-      ? {
-          address: allowedAddress(question, input) ?? typicalAddress(at, to, input),
-          at,
-          known: "assumed" as const,
-        }
-      : { address: fromAddress, at, known: "given" as const };
-  return { from, to, port, protocol };
+  const address = fromAddress ?? allowedAddress(question, input) ?? typicalAddress(at, to, input);
+  const known = fromAddress === undefined ? "assumed" : "given";
+  return { from: { address, at, known }, to, port, protocol };
 }
 
 /** The first packet of a connection. */
@@ -119,26 +113,19 @@ function firstHost(cidr: string): string {
 function typicalAddress(at: Source, to: string, input: ExplainInput): string {
   const family = familyOf(to);
   const context = contextOf(input.nodeContext, family);
-  switch (at) {
-    case "outside":
-      return SOMEWHERE[family];
-    case "node":
-      return nodeAddress(to, context, input);
-    case "pod": {
-      const [cidr] = context === undefined ? [] : podCidrs(context, input);
-      return cidr === undefined ? SOMEWHERE[family] : nearEnd(cidr);
-    }
-  }
+  if (at === "node") return nodeAddress(to, context, input);
+  const [cidr] = at === "outside" || context === undefined ? [] : podCidrs(context, input);
+  return cidr === undefined ? SOMEWHERE[family] : nearEnd(cidr);
 }
 
 /** The source address of the node. For connections to itself, the kernel uses their destination. */
 function nodeAddress(to: string, context: FamilyContext | undefined, { host }: ExplainInput): string {
   if (isLocal(host, to)) return to;
   if (context !== undefined && context.nodeAddress !== "") return context.nodeAddress;
-  const usable = [...host.localAddresses].filter(
+  const usable = [...host.localAddresses].find(
     (address) => familyOf(address) === familyOf(to) && !isLoopback(address) && !isLinkLocal(address),
   );
-  return usable[0] ?? SOMEWHERE[familyOf(to)];
+  return usable ?? SOMEWHERE[familyOf(to)];
 }
 
 /**

@@ -42,11 +42,9 @@ export function isNamed({ service, spec }: ServicePort, { service: name, port }:
   return service.name === name && (port === undefined || port === spec.name || port === String(spec.port));
 }
 
-type AllQuery = Extract<ExplainQuery, { readonly kind: "all" }>;
-
 /** A connection to each frontend of one Service port, in one family. */
 export interface PortConnections {
-  readonly view: ServicePortView;
+  readonly port: ServicePort;
   readonly connections: readonly Connection[];
 }
 
@@ -71,7 +69,7 @@ export function serviceConnections(
   return wanted
     .filter(({ port: { family } }) => from.fromAddress === undefined || familyOf(from.fromAddress) === family)
     .map((view) => ({
-      view,
+      port: view.port,
       connections: view.frontends.flatMap((frontend) => connectionTo(frontend, view, from, input, asked)),
     }));
 }
@@ -87,24 +85,22 @@ function viewsOfRanges(views: readonly ServicePortView[], number: number): Servi
 }
 
 /**
- * Makes a connection to each frontend of all Services, or of those in one namespace, in the order of their
- * names.
+ * Makes a connection to each frontend of some Services, in the order of their names.
  * @param problemsOnly whether to skip frontends that the desired state serves to every client
  */
 export function allConnections(
-  { namespace, problemsOnly, from }: AllQuery,
+  names: readonly ServiceName[],
+  problemsOnly: boolean,
+  from: GivenClient,
   input: ExplainInput,
 ): PortConnections[] {
-  const names = input.cache
-    .serviceNames()
-    .filter((name) => namespace === undefined || namespaceOf(name) === namespace);
   return names.flatMap((name) =>
     viewService(input.cache, name, input.nodeContext, input.state).flatMap((view) => {
       const frontends = problemsOnly
         ? view.frontends.filter((frontend) => hasProblem(frontend, view))
         : view.frontends;
       const connections = frontends.flatMap((frontend) => connectionTo(frontend, view, from, input));
-      return connections.length === 0 ? [] : [{ view, connections }];
+      return connections.length === 0 ? [] : [{ port: view.port, connections }];
     }),
   );
 }

@@ -39,21 +39,9 @@ export type Report =
  * @throws AppError BAD_ARGUMENT for an unknown Service or port
  */
 export function reportOf(query: ExplainQuery, input: ExplainInput, detail: Detail = "whole"): Report {
-  switch (query.kind) {
-    case "connection":
-      return { kind: "connection", explanation: explain(connectionOf(query.question, input), input) };
-    case "service":
-      return serviceReport(query, input, detail);
-    case "all":
-      return allReport(query, input, detail);
-  }
-}
-
-function serviceReport(
-  query: Extract<ExplainQuery, { readonly kind: "service" }>,
-  input: ExplainInput,
-  detail: Detail,
-): Report {
+  if (query.kind === "all") return allReport(query, input, detail);
+  if (query.kind === "connection")
+    return { kind: "connection", explanation: explain(connectionOf(query.question, input), input) };
   const ignored = input.ignored.find(({ name }) => name === query.named.service);
   if (ignored !== undefined)
     return { kind: "not-served", service: ignored.name, reason: ignoredReason(ignored) };
@@ -66,34 +54,28 @@ function serviceReport(
  * have.
  */
 function allReport(
-  query: Extract<ExplainQuery, { readonly kind: "all" }>,
+  { namespace, problemsOnly, from }: Extract<ExplainQuery, { readonly kind: "all" }>,
   input: ExplainInput,
   detail: Detail,
 ): Report {
-  const { namespace, problemsOnly } = query;
-  const candidates = allConnections(
-    { ...query, problemsOnly: problemsOnly && input.live === undefined },
-    input,
+  const known = input.cache.serviceNames();
+  const names = known.filter((name) => namespace === undefined || namespaceOf(name) === namespace);
+  const isSelective = problemsOnly && input.live === undefined;
+  const ports = allConnections(names, isSelective, from, input).map((port) =>
+    portReport(port, input, detail),
   );
-  const ports = candidates.map((port) => portReport(port, input, detail));
-  const names = input.cache.serviceNames();
-  const services = names.filter((name) => namespace === undefined || namespaceOf(name) === namespace).length;
   const near =
-    services === 0 && namespace !== undefined ? nearest(namespace, names.map(namespaceOf)) : undefined;
+    names.length === 0 && namespace !== undefined ? nearest(namespace, known.map(namespaceOf)) : undefined;
   return {
     kind: "all",
     problemsOnly,
-    services,
+    services: names.length,
     ports: problemsOnly ? ports.flatMap(withProblemsOnly) : ports,
     namespace: namespace === undefined ? undefined : { name: namespace, near },
   };
 }
 
-function portReport(
-  { view: { port }, connections }: PortConnections,
-  input: ExplainInput,
-  detail: Detail,
-): PortReport {
+function portReport({ port, connections }: PortConnections, input: ExplainInput, detail: Detail): PortReport {
   const title = `Service ${port.service.name}, port ${portSpecText(port.spec)}, ${FAMILY_NAMES[port.family]}`;
   return {
     title,
@@ -123,28 +105,15 @@ function hasFailed({ result, cause }: Verdict): boolean {
 
 /** Whether a report has a connection that fails. */
 export function hasFailures(report: Report): boolean {
-  switch (report.kind) {
-    case "connection":
-      return hasFailed(report.explanation.verdict);
-    case "service":
-    case "all":
-      return report.ports.some((port) =>
-        port.explanations.some((explanation) => isProblem(explanation, port.service)),
-      );
-    case "not-served":
-      return false;
-  }
+  if (report.kind === "not-served") return false;
+  if (report.kind === "connection") return hasFailed(report.explanation.verdict);
+  return report.ports.some((port) => withProblemsOnly(port).length > 0);
 }
 
 /** The output of `--output json`: schemas/explain.schema.json. */
 export function reportJson(report: Report): unknown {
-  switch (report.kind) {
-    case "connection":
-      return { explanations: [report.explanation] };
-    case "service":
-    case "all":
-      return { explanations: report.ports.flatMap(({ explanations }) => explanations) };
-    case "not-served":
-      return { explanations: [], notServed: { service: report.service, ...report.reason } };
-  }
+  if (report.kind === "not-served")
+    return { explanations: [], notServed: { service: report.service, ...report.reason } };
+  if (report.kind === "connection") return { explanations: [report.explanation] };
+  return { explanations: report.ports.flatMap(({ explanations }) => explanations) };
 }

@@ -255,7 +255,10 @@ function foundWords(
     case SOURCE_RANGE_LISTS:
       return "guarded by source ranges";
     case CLUSTER_IPS:
-      return clusterIPWords(step);
+      // Without the mark, there is no effect.
+      return step.effects.some(({ kind }) => kind === "assigned")
+        ? "a cluster IP, and not from a pod: marked to be masqueraded"
+        : undefined;
     case HAIRPIN_CONNECTIONS:
       return "the endpoint is the client itself";
     default: {
@@ -263,10 +266,4 @@ function foundWords(
       return typeof words === "function" ? words(value) : words;
     }
   }
-}
-
-/** Describes the effect on a packet to a cluster IP; undefined if there is none, or another one says it. */
-function clusterIPWords({ effects }: RuleEffects): string | undefined {
-  const isMarked = effects.some(({ kind }) => kind === "assigned");
-  return isMarked ? "a cluster IP, and not from a pod: marked to be masqueraded" : undefined;
 }

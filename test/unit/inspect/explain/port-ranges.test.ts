@@ -57,7 +57,7 @@ test("a Service and a port in its range are the connections to this port; others
   const input = inputOf(cacheOf(objects), testNodeContext());
   const asked = (number: string) =>
     serviceConnections({ service: named("default/web"), port: number }, {}, input).flatMap(
-      ({ view, connections }) => connections.map((one) => `${view.port.spec.name} ${one.to}:${one.port}`),
+      ({ port: { spec }, connections }) => connections.map((one) => `${spec.name} ${one.to}:${one.port}`),
     );
   expect(asked("10500")).toEqual(["rtp 10.96.0.10:10500"]);
   expect(() => asked("11000")).toThrow(
