@@ -31,7 +31,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   }
   progress.step("collecting");
   const bundle = await collect(argv, isRedacted);
-  const redact = bundle.names === undefined ? (text: string) => text : redactor(bundle.names);
+  const redact = bundle.names === undefined ? (text: string) => text : redactor(...bundle.names);
   const now = systemClock.now();
   const archive = archiveOf(redacted(bundle.files, redact), now);
   const path = textArgument(argv, "file") ?? defaultPath(isRedacted ? "redacted" : bundle.about, now);
@@ -55,7 +55,7 @@ interface Collected {
   readonly about: string;
   readonly files: Iterable<BundleFile>;
   /** The names to redact. */
-  readonly names: NamesByKind | undefined;
+  readonly names: readonly NamesByKind[] | undefined;
   readonly notices: readonly string[];
 }
 
@@ -99,7 +99,7 @@ async function ofCluster(argv: Argv, isRedacted: boolean): Promise<Collected> {
   }
 }
 
-async function known(names: Promise<NamesByKind>, hint: string): Promise<NamesByKind> {
+async function known<Names>(names: Promise<Names>, hint: string): Promise<Names> {
   try {
     return await names;
   } catch (error) {

@@ -43,6 +43,8 @@ export interface Desired {
   /** Present if the node is not among the objects. Its addresses, zone and pod CIDRs are then unknown. */
   readonly missingNode?: MissingNode | undefined;
   readonly origin: DesiredOrigin;
+  /** False if the objects are unavailable: there are none then. */
+  readonly objectsKnown: boolean;
 }
 
 /** {@link Desired}, with the files that it was rendered from. */
@@ -75,12 +77,6 @@ export async function loadDesired(
   return { ...rendered, notices, missingNode: missing, origin: { ...rendered.origin, server } };
 }
 
-/** {@link Desired}, which is empty if the objects are unavailable. */
-export interface DesiredIfAvailable extends Desired {
-  /** False if the objects are unavailable. */
-  readonly objectsKnown: boolean;
-}
-
 /** A cluster without objects. */
 export const NO_OBJECTS: ListedObjects = { services: [], endpointSlices: [], nodes: [], serviceCIDRs: [] };
 
@@ -95,10 +91,10 @@ export async function loadDesiredIfAvailable(
   without: string | undefined,
   onService?: (service: unknown) => void,
   held?: ListedObjects,
-): Promise<DesiredIfAvailable> {
+): Promise<Desired> {
   const { paths, daemon } = request;
   try {
-    return { ...(await loadDesired(request, held, onService)), objectsKnown: true };
+    return await loadDesired(request, held, onService);
   } catch (error) {
     if (without === undefined || paths.length > 0 || !(error instanceof AppError)) throw error;
     if (daemon !== undefined && error.code !== "API_UNAVAILABLE") throw error;
@@ -184,5 +180,6 @@ async function renderObjects(
     diagnostics: [],
     notices: [],
     origin: originOf(request),
+    objectsKnown: true,
   };
 }

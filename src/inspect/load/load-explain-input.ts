@@ -21,14 +21,13 @@ import { AFFINITY } from "../../ruleset/sets.ts";
 import { askDaemon } from "../../socket/daemon-client.ts";
 import { type AffinityEntry, type ExplainInput, hostOf, type LiveRules } from "../explain/explain-input.ts";
 import type { ExplainQuery } from "../explain/query.ts";
-import { type Desired, type DesiredIfAvailable, loadDesiredIfAvailable, loadFromFiles } from "./desired.ts";
+import { type Desired, loadDesiredIfAvailable, loadFromFiles } from "./desired.ts";
 import { listingNft, liveTables } from "./kernel-tables.ts";
 import { unservedServices } from "./load-objects.ts";
 import type { LoadRequest } from "./load-request.ts";
 
 /** The input of an explanation, with diagnostics and notices about the objects. */
-export interface LoadedExplainInput
-  extends Pick<Desired, "diagnostics" | "notices" | "missingNode" | "origin"> {
+export interface LoadedExplainInput extends Desired {
   readonly input: ExplainInput;
 }
 
@@ -54,7 +53,7 @@ export async function loadExplainInput(
   const live = rules === "live" ? await liveTables(request) : undefined;
   const loaded = await loadObjects(request, query, rules, live?.objects);
   const tables = loaded.objectsKnown ? live : (live ?? (await liveTables(request)));
-  const { cache, nodeContext, state, unserved, objectsKnown, diagnostics, missingNode, origin } = loaded;
+  const { cache, nodeContext, state, unserved, objectsKnown } = loaded;
   // Adopts the kernel's list ids, so that both sides have the same name for a list.
   if (tables !== undefined) adoptNumbers(state, tables.ruleset);
   const input = {
@@ -68,8 +67,7 @@ export async function loadExplainInput(
     live: tables && (await liveRules(request, tables.ruleset, query)),
     daemon: request.paths.length > 0 ? undefined : request.daemon?.state,
   };
-  const notices = [...loaded.notices, ...(tables?.notices ?? [])];
-  return { input, diagnostics, notices, missingNode, origin };
+  return { ...loaded, input, notices: [...loaded.notices, ...(tables?.notices ?? [])] };
 }
 
 const NO_TABLES: LiveRules["otherTables"] = { tables: [], older: { ip: 0, ip6: 0 } };
@@ -103,7 +101,7 @@ async function liveRules(
   return { ...tables, affinityEntries: found.flatMap((entry) => entry ?? []) };
 }
 
-interface LoadedObjects extends DesiredIfAvailable {
+interface LoadedObjects extends Desired {
   readonly unserved: UnservedServices;
 }
 
@@ -115,7 +113,7 @@ async function loadObjects(
 ): Promise<LoadedObjects> {
   if (request.paths.length > 0) {
     const desired = await loadFromFiles(request, { thorough: true });
-    return { ...desired, unserved: unservedAmong(writtenServices(desired.files)), objectsKnown: true };
+    return { ...desired, unserved: unservedAmong(writtenServices(desired.files)) };
   }
   // Whether the kernel's rules can answer the query without objects.
   const isDispensable = rules === "live" ? query?.kind === "connection" : rules === "live-without-objects";

@@ -3,7 +3,7 @@ import type { ListedObjects } from "../../kube/reflector/list-once.ts";
 import { answerOf, type FleetRequest, gatherFleet } from "../fleet/gather-fleet.ts";
 import type { FleetNode } from "../fleet/node-status.ts";
 import type { HttpAnswer } from "../http-answer.ts";
-import { BUNDLE_FOLDER, bundledJson, joined, namesOf } from "./collect.ts";
+import { BUNDLE_FOLDER, bundledJson, namesOf } from "./collect.ts";
 import { type BundleFile, foundNames, type NamesByKind } from "./redact.ts";
 
 /** The support bundle of a cluster. */
@@ -69,7 +69,7 @@ export async function collectCluster(request: FleetRequest): Promise<ClusterBund
 }
 
 /** Returns the names in a bundle that say something about the cluster, and those of its objects. */
-export function clusterNames({ nodes, files }: ClusterBundle, objects: ListedObjects): NamesByKind {
+export function clusterNames({ nodes, files }: ClusterBundle, objects: ListedObjects): NamesByKind[] {
   const names = { node: nodes.map(({ node }) => node), pod: nodes.map(({ pod }) => pod) };
-  return joined(joined(names, namesOf(objects, "")), foundNames(files()));
+  return [names, namesOf(objects, ""), foundNames(files())];
 }

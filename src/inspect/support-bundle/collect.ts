@@ -51,10 +51,9 @@ export async function collectBundle(request: BundleRequest): Promise<Bundle> {
   const parts: readonly (readonly [name: string, collect: Collect])[] = [
     ["versions.json", () => versions(request, nft)],
     ["options.yaml", async () => printConfiguration(options)],
-    ["state.json", () => ofDaemon(daemon, "state")],
-    ["desired.json", () => ofDaemon(daemon, "desired")],
-    ["committed.json", () => ofDaemon(daemon, "committed")],
-    ["pending.json", () => ofDaemon(daemon, "pending")],
+    ...(["state", "desired", "committed", "pending"] as const).map(
+      (name) => [`${name}.json`, async () => bundledJson(await answer(daemon, name))] as const,
+    ),
     ["daemon.log", async () => (await answer(daemon, "log")).join("")],
     [
       "doctor.json",
@@ -92,15 +91,9 @@ function fileOf(name: string, text: string): BundleFile {
 export async function bundleNames(
   { daemon, nodeName }: BundleRequest,
   { files, objects }: Bundle,
-): Promise<NamesByKind> {
-  const known = joined(foundNames(files), namesOf(objects ?? NO_OBJECTS, nodeName));
-  return daemon === undefined ? known : joined(namesOf(await answer(daemon, "objects"), nodeName), known);
-}
-
-/** Joins the names of two sources. */
-export function joined(some: NamesByKind, others: NamesByKind): NamesByKind {
-  const kinds = [...new Set([...Object.keys(some), ...Object.keys(others)])];
-  return Object.fromEntries(kinds.map((kind) => [kind, [...(some[kind] ?? []), ...(others[kind] ?? [])]]));
+): Promise<NamesByKind[]> {
+  const current = daemon === undefined ? [] : [namesOf(await answer(daemon, "objects"), nodeName)];
+  return [...current, foundNames(files), namesOf(objects ?? NO_OBJECTS, nodeName)];
 }
 
 async function metricsText({ metricsBindAddress: metrics }: ProxyOptions): Promise<string> {
@@ -130,10 +123,6 @@ async function answer<Name extends keyof DaemonAnswers>(
   const found = daemon === undefined ? undefined : await askDaemon(daemon.socket, name);
   if (found === undefined) throw new Error("no daemon answers");
   return found;
-}
-
-async function ofDaemon(daemon: RunningDaemon | undefined, name: keyof DaemonAnswers): Promise<string> {
-  return bundledJson(await answer(daemon, name));
 }
 
 /**

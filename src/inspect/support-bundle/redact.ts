@@ -1,3 +1,4 @@
+import { groupBy } from "../../base/group-by.ts";
 import { canonicalAddress, familyOf, isLoopback, isUnspecified } from "../../model/ip.ts";
 
 /** Names by kind, which is part of the pseudonyms. */
@@ -88,12 +89,16 @@ const ADDRESS =
 
 /**
  * Returns a function that replaces names and addresses in texts with pseudonyms, always the same for a name:
- * `service-3`, `ip4-12`. Keeps loopback and unspecified addresses, names that every cluster has, and numbers.
+ * `service-3`, `ip4-12`. A name of several kinds has the first. Keeps loopback and unspecified addresses, names that every cluster has, and numbers.
  */
-export function redactor(names: NamesByKind): (text: string) => string {
+export function redactor(...sources: readonly NamesByKind[]): (text: string) => string {
   const pseudonyms = new Map<string, string>();
-  for (const [kind, list] of Object.entries(names)) {
-    const hidden = [...new Set(list)].filter(isTelling).sort();
+  const kinds = groupBy(
+    sources.flatMap((names) => Object.entries(names)),
+    ([kind]) => kind,
+  );
+  for (const [kind, lists] of kinds) {
+    const hidden = [...new Set(lists.flatMap(([, list]) => list))].filter(isTelling).sort();
     for (const [index, name] of hidden.entries())
       if (!pseudonyms.has(name)) pseudonyms.set(name, `${kind}-${index + 1}`);
   }

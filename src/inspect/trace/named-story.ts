@@ -93,18 +93,13 @@ function namedStages(
   name: (packet: TracedPacket) => NamedEnd,
 ): NamedStage[] {
   let last = packet;
-  return stages.map(({ family, table, chain, packet: now, rules, policy }) => {
+  return stages.map(({ packet: now, ...stage }) => {
+    const { family, table, rules } = stage;
     const isMoved = now !== undefined && !sameDestination(last, now);
     last = now ?? last;
     const own = table === TABLE_NAME && (family === "ip" || family === "ip6") ? ruleset[family] : undefined;
-    return {
-      family,
-      table,
-      chain,
-      rules: rules.map((rule) => namedRule(rule, own?.chains.get(rule.chain))),
-      policy,
-      ...(isMoved ? { destination: name(last) } : {}),
-    };
+    const named = rules.map((rule) => namedRule(rule, own?.chains.get(rule.chain)));
+    return { ...stage, rules: named, ...(isMoved ? { destination: name(last) } : {}) };
   });
 }
 

@@ -84,11 +84,7 @@ function isAccepted(stages: readonly TraceStage[]): boolean {
   return last === undefined || last.policy === "accept" || last.rules.at(-1)?.verdict === "accept";
 }
 
-interface OpenStory {
-  readonly id: string;
-  readonly startedAt: number;
-  readonly sequence: number;
-  readonly packet: TracedPacket;
+interface OpenStory extends Omit<PacketStory, "stages" | "last" | "end"> {
   readonly stages: TraceStage[];
   /** The last hook that the packet passed, and its headers then. */
   passed?: { readonly hook: Hook; readonly packet: TracedPacket };

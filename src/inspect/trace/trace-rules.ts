@@ -170,35 +170,23 @@ export interface TraceQuery {
 /** Maximum number of selections. Every packet of the family is compared with each of them. */
 const MOST_SELECTIONS = 100;
 
-/** The packets to trace, and the number of selections beyond the maximum. */
-export interface Selected {
-  readonly selections: readonly PacketSelection[];
-  readonly omitted: number;
-}
-
 /**
- * Returns the selections for a query, up to the maximum.
- * @throws AppError BAD_ARGUMENT as {@link selectionsOf}
- */
-export function selectedPackets(query: TraceQuery, state: RulesetState): Selected {
-  const all = selectionsOf(query, state);
-  return { selections: all.slice(0, MOST_SELECTIONS), omitted: Math.max(all.length - MOST_SELECTIONS, 0) };
-}
-
-/**
- * Returns all selections for a query.
+ * Returns the selections for a query, up to the maximum, and the number of the others.
  * @throws AppError BAD_ARGUMENT for an empty query, or addresses of two families
  */
-function selectionsOf(query: TraceQuery, state: RulesetState): PacketSelection[] {
-  const source = query.fromAddress ?? query.client;
-  const destinations = destinationsOf(query, state);
-  const selections = destinations
+export function selectedPackets(query: TraceQuery, state: RulesetState) {
+  const { to, service, port, client, fromAddress } = query;
+  const source = fromAddress ?? client;
+  const selections: PacketSelection[] = destinationsOf(query, state)
     .filter(({ family }) => source === undefined || familyOf(source) === family)
     .map((destination) => ({ ...destination, source }));
   if (selections.length === 0) throw badArgument("the addresses are of different families");
-  const isOpen = query.to === undefined && query.service === undefined;
-  if (query.client === undefined || !isOpen || query.port !== undefined) return selections;
-  return [...selections, { family: familyOf(query.client), destination: query.client }];
+  if (client !== undefined && to === undefined && service === undefined && port === undefined)
+    selections.push({ family: familyOf(client), destination: client });
+  return {
+    selections: selections.slice(0, MOST_SELECTIONS),
+    omitted: Math.max(selections.length - MOST_SELECTIONS, 0),
+  };
 }
 
 function destinationsOf(query: TraceQuery, state: RulesetState): PacketSelection[] {
@@ -221,11 +209,15 @@ function frontends(service: ServiceArgument, state: RulesetState): PacketSelecti
         ...own,
         ...intervals.flatMap((interval) => state.families[family]?.piecesOf(port.key, interval) ?? []),
       ])
-      .map(({ key }) => selectionOf(family, key));
+      .map(({ key }) => {
+        const { address = "node", protocol, port, lastPort } = parseFrontendKey(key);
+        return {
+          family,
+          destination: address,
+          protocol: protocol as Protocol,
+          destinationPort: port,
+          lastPort,
+        };
+      });
   });
-}
-
-function selectionOf(family: Family, key: string): PacketSelection {
-  const { address = "node", protocol, port, lastPort } = parseFrontendKey(key);
-  return { family, destination: address, protocol: protocol as Protocol, destinationPort: port, lastPort };
 }
