@@ -85,9 +85,9 @@ export interface ExplainedRefusal {
   readonly port: number;
   readonly protocol: Protocol;
   /** Absent if no Service serves the destination. */
-  readonly service?: ServiceName;
+  readonly service?: ServiceName | undefined;
   /** The name of its port, "" for a nameless one. */
-  readonly servicePort?: string;
+  readonly servicePort?: string | undefined;
   readonly clients: readonly {
     readonly address: string;
     /** `namespace/name`, "" if unknown. */

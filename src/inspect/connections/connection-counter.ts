@@ -1,17 +1,11 @@
-import type { Family } from "../../base/family.ts";
 import { compareKeys, sortedEntries } from "../../base/first-sorted.ts";
 import { addToCount, groupBy } from "../../base/group-by.ts";
-import type {
-  AttributedConnection,
-  ConnectionAttribution,
-  EndpointCondition,
-} from "../../conntrack/connection-attribution.ts";
+import type { AttributedConnection, ConnectionAttribution } from "../../conntrack/connection-attribution.ts";
 import type { Flow, FlowEnd } from "../../kernel/conntrack.ts";
 import type { Endpoint } from "../../model/endpoint.ts";
-import type { Protocol, ServiceName } from "../../model/ids.ts";
 import { compareAddresses } from "../../model/ip.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import { type ConntrackTimeouts, idleness } from "./idleness.ts";
+import { type ConntrackTimeouts, type Idleness, idleness } from "./idleness.ts";
 
 /**
  * Maximum number of clients, and of vanished endpoints, to count separately: memory must not grow with the
@@ -48,7 +42,7 @@ class EndpointCount {
     this.end = end;
   }
 
-  add({ state }: Flow, idle: ReturnType<typeof idleness>): void {
+  add({ state }: Flow, idle: Idleness | undefined): void {
     this.connections += 1;
     addToCount(this.states, state, 1);
     if (idle === undefined) return;
@@ -96,10 +90,16 @@ export class ConnectionCounter {
   }
 
   /** Returns the counts so far: Services in the order of names, endpoints in that of addresses. */
-  report(): ConnectionCounts {
+  report() {
     const ports = groupBy(this.#counts.values(), ({ attributed }) => attributed.port);
     const services = [...ports].map(([port, counts]) => servicePortConnections(port, counts)).sort(byName);
-    return { services, unmanaged: this.#unmanaged };
+    return {
+      services,
+      /**
+       * Translated connections to no frontend of a Service: those of other software, or of a deleted Service.
+       */
+      unmanaged: this.#unmanaged,
+    };
   }
 
   #countOf(attributed: AttributedConnection, end: FlowEnd): EndpointCount {
@@ -130,39 +130,68 @@ export class ConnectionCounter {
   }
 }
 
-function servicePortConnections(port: ServicePort, counts: readonly EndpointCount[]): ServicePortConnections {
+/** The tracked connections of this host by Service and endpoint. */
+export type ConnectionCounts = ReturnType<ConnectionCounter["report"]>;
+
+/** The connections to one Service port in one family. */
+export type ServicePortConnections = Readonly<ReturnType<typeof servicePortConnections>>;
+
+function servicePortConnections(port: ServicePort, counts: readonly EndpointCount[]) {
   const endpoints = counts.map(endpointConnections).sort(byEndpoint);
   return {
     service: port.service.name,
+    /** "" for a nameless port. */
     port: port.spec.name,
     family: port.family,
     protocol: port.spec.protocol,
+    /** 1..65535 */
     number: port.spec.port,
     connections: endpoints.reduce((sum, { connections }) => sum + connections, 0),
     endpoints,
   };
 }
 
-function endpointConnections(count: EndpointCount): EndpointConnections {
-  const { attributed, end, connections, unacknowledged, shortestIdle, longestIdle } = count;
+/** The connections to one endpoint of a Service port. */
+export type EndpointConnections = Readonly<ReturnType<typeof endpointConnections>>;
+
+function endpointConnections(count: EndpointCount) {
+  const {
+    attributed,
+    end,
+    connections,
+    unacknowledged,
+    shortestIdle: shortest,
+    longestIdle: longest,
+  } = count;
   const { pod = "", nodeName = "" } = attributed.endpoint?.source ?? {};
   const clients = namedClients(count.clients);
   const named = clients.reduce((sum, client) => sum + client.connections, 0);
+  const hasClients = clients.length > 0;
   return {
+    /** "" for vanished endpoints that are counted together because there are too many. */
     address: end?.address ?? "",
+    /** 1..65535, or 0 if `address` is "". */
     port: end?.port ?? 0,
     condition: attributed.condition,
+    /** `namespace/name`, "" if unknown. */
     pod,
+    /** "" if unknown. */
     node: nodeName,
     connections,
+    /** Counts by the state in connection tracking: `established`, `time_wait`; `assured` for UDP. */
     states: Object.fromEntries(sortedEntries(count.states)),
+    /** Connections whose last data has not been acknowledged for at least 2 seconds. */
     unacknowledged,
-    ...(longestIdle < 0 ? {} : { idleSeconds: { shortest: shortestIdle, longest: longestIdle } }),
-    ...(clients.length === 0 ? {} : { clients, connectionsOfOtherClients: connections - named }),
+    /** Seconds since the last packet; absent if the kernel does not show it. */
+    idleSeconds: longest < 0 ? undefined : { shortest, longest },
+    /** The clients with the most connections; only for terminating and vanished endpoints. */
+    clients: hasClients ? clients : undefined,
+    /** The number of connections of clients that are not in `clients`. */
+    connectionsOfOtherClients: hasClients ? connections - named : undefined,
   };
 }
 
-function namedClients(clients: ReadonlyMap<string, number>): ClientConnections[] {
+function namedClients(clients: ReadonlyMap<string, number>) {
   return [...clients]
     .map(([address, connections]) => ({ address, connections }))
     .sort((a, b) => b.connections - a.connections || compareAddresses(a.address, b.address))
@@ -177,54 +206,4 @@ function byName(a: ServicePortConnections, b: ServicePortConnections): number {
 function byEndpoint(a: EndpointConnections, b: EndpointConnections): number {
   if (a.address === "" || b.address === "") return a.address === b.address ? 0 : a.address === "" ? 1 : -1;
   return compareAddresses(a.address, b.address) || a.port - b.port;
-}
-
-/** The connections of one client address. */
-export interface ClientConnections {
-  readonly address: string;
-  readonly connections: number;
-}
-
-/** The connections to one endpoint of a Service port. */
-export interface EndpointConnections {
-  /** "" for vanished endpoints that are counted together because there are too many. */
-  readonly address: string;
-  /** 1..65535, or 0 if `address` is "". */
-  readonly port: number;
-  readonly condition: EndpointCondition;
-  /** `namespace/name`, "" if unknown. */
-  readonly pod: string;
-  /** "" if unknown. */
-  readonly node: string;
-  readonly connections: number;
-  /** Counts by the state in connection tracking: `established`, `time_wait`; `assured` for UDP. */
-  readonly states: Readonly<Record<string, number>>;
-  /** Connections whose last data has not been acknowledged for at least 2 seconds. */
-  readonly unacknowledged: number;
-  /** Seconds since the last packet; absent if the kernel does not show it. */
-  readonly idleSeconds?: { readonly shortest: number; readonly longest: number };
-  /** The clients with the most connections; only for terminating and vanished endpoints. */
-  readonly clients?: readonly ClientConnections[];
-  /** The number of connections of clients that are not in `clients`. */
-  readonly connectionsOfOtherClients?: number;
-}
-
-/** The connections to one Service port in one family. */
-export interface ServicePortConnections {
-  readonly service: ServiceName;
-  /** "" for a nameless port. */
-  readonly port: string;
-  readonly family: Family;
-  readonly protocol: Protocol;
-  /** 1..65535 */
-  readonly number: number;
-  readonly connections: number;
-  readonly endpoints: readonly EndpointConnections[];
-}
-
-/** The tracked connections of this host by Service and endpoint. */
-export interface ConnectionCounts {
-  readonly services: readonly ServicePortConnections[];
-  /** Translated connections to no frontend of a Service: those of other software, or of a deleted Service. */
-  readonly unmanaged: number;
 }

@@ -69,8 +69,8 @@ interface OtherElement extends Pick<ElementsDelta, "spec"> {
 interface Difference {
   readonly delta: TableDelta;
   /**
-   * The elements that differ by their owner: the frontend or address in the element's key, or the service port
-   * whose list id the key begins with.
+   * The elements that differ by their owner: the frontend or address in the element's key, or the service
+   * port whose list id the key begins with.
    */
   readonly owners: ReadonlyMap<string | number, readonly OtherElement[]>;
 }

@@ -42,11 +42,24 @@ export function explainEndpoints(
   const views = match?.view.endpoints ?? [];
   const reason = summary.notUnderstood > 0 ? "not-understood" : unchosenReason(chances.size > 0, outcomes);
   const unchosen = { reason, message: UNCHOSEN[reason] };
-  const known = views.map((view) => explainEndpoint(view, list, chances, unchosen, input));
-  const targets = new Set(views.map(({ endpoint }) => endpoint.target));
-  const others = [...chances]
-    .filter(([target]) => !targets.has(target))
-    .map(([target, chance]) => bare(target, chance));
+  const known = views.map((view): ExplainedEndpoint => {
+    const { address, port, target, source } = view.endpoint;
+    const probability = roundedSum(chances.get(target) ?? 0);
+    const endpoint = {
+      address,
+      port,
+      node: source.nodeName,
+      zone: source.zone,
+      pod: source.pod,
+      probability,
+    };
+    return probability > 0 ? endpoint : { ...endpoint, excluded: exclusionOf(view, list, input) ?? unchosen };
+  });
+  for (const { endpoint } of views) chances.delete(endpoint.target);
+  const others = [...chances].map(([target, chance]): ExplainedEndpoint => {
+    const [address = "", port] = splitParts(target);
+    return { address, port: Number(port), node: "", zone: "", pod: "", probability: roundedSum(chance) };
+  });
   return [...known, ...others];
 }
 
@@ -57,38 +70,21 @@ function unchosenReason(isServed: boolean, outcomes: readonly Outcome[]): keyof 
   return hasEffect(outcomes, ({ kind }) => kind === "hash") ? "hash" : "not-in-kernel";
 }
 
-function explainEndpoint(
+/** Why the objects exclude an endpoint; undefined for a usable one. */
+function exclusionOf(
   view: EndpointView,
   list: "cluster" | "local",
-  chances: ReadonlyMap<string, number>,
-  unchosen: ExcludedEndpoint,
-  input: ExplainInput,
-): ExplainedEndpoint {
-  const { address, port, target, source } = view.endpoint;
-  const probability = roundedSum(chances.get(target) ?? 0);
-  const known = { address, port, node: source.nodeName, zone: source.zone, pod: source.pod, probability };
-  return probability > 0 ? known : { ...known, excluded: excluded(view, list, unchosen, input) };
-}
-
-function bare(target: string, chance: number): ExplainedEndpoint {
-  const [address = "", port] = splitParts(target);
-  return { address, port: Number(port), node: "", zone: "", pod: "", probability: roundedSum(chance) };
-}
-
-function excluded(
-  view: EndpointView,
-  list: "cluster" | "local",
-  unchosen: ExcludedEndpoint,
   { nodeContext, cache, daemon }: ExplainInput,
-): ExcludedEndpoint {
-  const outcome = view[list] ?? "used";
-  if (outcome === "used") return unchosen;
+): ExcludedEndpoint | undefined {
+  const reason = view[list] ?? "used";
+  if (reason === "used") return undefined;
   const { target, address } = view.endpoint;
-  const known = daemon?.ejected?.find((one) => one.family === familyOf(address) && one.target === target);
-  if (outcome === "ejected" && daemon !== undefined && known !== undefined)
-    return { reason: outcome, message: ejectedText(known, daemon.now) };
-  const context = contextOf(nodeContext, familyOf(view.endpoint.address));
-  return { reason: outcome, message: exclusionWords(outcome, view, context?.place ?? cache.node) };
+  const family = familyOf(address);
+  const known = daemon?.ejected?.find((one) => one.family === family && one.target === target);
+  if (reason === "ejected" && daemon !== undefined && known !== undefined)
+    return { reason, message: ejectedText(known, daemon.now) };
+  const place = contextOf(nodeContext, family)?.place ?? cache.node;
+  return { reason, message: exclusionWords(reason, view, place) };
 }
 
 /** Explains why an endpoint is excluded, with the facts of this endpoint and node. */

@@ -41,22 +41,7 @@ export interface FleetNode {
 }
 
 /** Values from the metrics of a node. */
-export interface FleetMetrics {
-  readonly version: string;
-  /** Repairs of changes by other programs, since the start. */
-  readonly driftRepairs: number;
-  /** Packets of new connections that the rules refused or dropped, since the start. */
-  readonly refused: number;
-  /** Endpoints that get no new connections because they do not answer the node: at most 100. */
-  readonly ejected: readonly FleetEndpoint[];
-  /**
-   * 99th percentile of the time from a change to its rules in the kernel, seconds. Absent without a change,
-   * and if `lagP99Above` is present.
-   */
-  readonly lagP99?: number;
-  /** Upper limit of the measured range, seconds, if the 99th percentile is above it. */
-  readonly lagP99Above?: number;
-}
+export type FleetMetrics = Readonly<NonNullable<ReturnType<typeof metricsOf>>>;
 
 /** An endpoint of a Service with passive health checks. */
 export interface FleetEndpoint {
@@ -150,12 +135,8 @@ export function nodeStatus(
   const health = livez === undefined ? undefined : readHealth(livez);
   if (livez === undefined || !isOwnLivez(health)) {
     const reason = livez === undefined ? "no answer through the API server" : foreignAnswer(livez, health);
-    return {
-      node,
-      pod: name,
-      state: "unreachable",
-      reason: trouble === "" ? reason : `${trouble}; ${reason}`,
-    };
+    const why = trouble === "" ? reason : `${trouble}; ${reason}`;
+    return { node, pod: name, state: "unreachable", reason: why };
   }
   const facts = factsOf(health);
   return {
@@ -226,7 +207,7 @@ interface Sample {
 }
 
 /** Parses the metrics of one nft-proxy in Prometheus' text format; undefined for those of another program. */
-function metricsOf(text: string): FleetMetrics | undefined {
+function metricsOf(text: string) {
   const samples = text.split("\n").flatMap(sampleOf);
   const of = (name: string) => samples.filter((sample) => sample.name === `nft_proxy_${name}`);
   const sum = (name: string) => of(name).reduce((total, { value }) => total + value, 0);
@@ -234,8 +215,11 @@ function metricsOf(text: string): FleetMetrics | undefined {
   if (build === undefined) return undefined;
   return {
     version: build.labels.version ?? "",
+    /** Repairs of changes by other programs, since the start. */
     driftRepairs: sum("drift_repairs_total"),
+    /** Packets of new connections that the rules refused or dropped, since the start. */
     refused: sum("refused_packets_total"),
+    /** Endpoints that get no new connections because they do not answer the node: at most 100. */
     ejected: of("endpoint_ejected").map(({ labels: { namespace, service, endpoint = "" } }) => {
       return { endpoint, service: `${namespace}/${service}` };
     }),
@@ -250,20 +234,19 @@ function sampleOf(line: string): Sample[] {
   if (line.length > LONGEST_LINE) return [];
   const [, name = "", labels = "", value] = /^(nft_proxy_\w+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? [];
   if (value === undefined) return [];
-  const pairs = [...labels.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map(([, key = "", text = ""]) => [
-    key,
-    text,
-  ]);
-  return [{ name, labels: Object.fromEntries(pairs), value: Number(value) }];
+  const pairs = labels.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g);
+  const texts = Array.from(pairs, ([, key = "", text = ""]) => [key, text]);
+  return [{ name, labels: Object.fromEntries(texts), value: Number(value) }];
 }
 
-/** Returns the upper bound of the histogram bucket with the 99th percentile of the lag. */
-function lagOf(buckets: readonly Sample[]): Pick<FleetMetrics, "lagP99" | "lagP99Above"> {
+/**
+ * Returns the 99th percentile of the time from a change to its rules in the kernel, seconds: the upper bound
+ * of its bucket, or, if it is above the measured range, the limit of that. Nothing without a change.
+ */
+function lagOf(buckets: readonly Sample[]): { readonly lagP99?: number; readonly lagP99Above?: number } {
+  const boundOf = ({ labels: { le } }: Sample) => (le === "+Inf" ? Number.POSITIVE_INFINITY : Number(le));
   const sorted = buckets
-    .map(({ labels, value }) => ({
-      bound: labels.le === "+Inf" ? Number.POSITIVE_INFINITY : Number(labels.le),
-      value,
-    }))
+    .map((bucket) => ({ bound: boundOf(bucket), value: bucket.value }))
     .sort((a, b) => a.bound - b.bound);
   const all = sorted.at(-1)?.value ?? 0;
   if (all === 0) return {};

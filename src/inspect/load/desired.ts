@@ -73,8 +73,7 @@ export async function loadDesired(
   const notices: string[] = [];
   const objects = await listClusterObjects(request, (text) => notices.push(text), onService);
   const { missingNode: missing, server } = objects;
-  const rendered = await renderObjects(request, objects);
-  return { ...rendered, notices, missingNode: missing, origin: { ...rendered.origin, server } };
+  return { ...(await renderObjects(request, objects, [], server)), notices, missingNode: missing };
 }
 
 /** A cluster without objects. */
@@ -151,11 +150,13 @@ export async function loadFromFiles(request: LoadRequest, read: ReadOptions = {}
 /**
  * Renders objects that were read before, for the node and with the options of the request.
  * @param ejected the endpoints that passive health checks ejected
+ * @param server as in {@link originOf}
  */
 async function renderObjects(
   request: LoadRequest,
   { services, endpointSlices, nodes, serviceCIDRs }: ListedObjects,
   ejected: readonly EjectedEndpoint[] = [],
+  server?: string,
 ): Promise<Desired> {
   const { options, nodeName, daemon, paths } = request;
   const cache = new ObjectCache(nodeName, options);
@@ -164,10 +165,10 @@ async function renderObjects(
   for (const service of services) cache.putService(service);
   for (const slice of endpointSlices) cache.putSlice(slice);
   for (const { family, target, services: of } of ejected) cache.setEjected(family, target, true, of);
-  const isOfDaemon = paths.length === 0 && daemon !== undefined;
-  const nodeContext = isOfDaemon
-    ? receivedNodeContext(daemon.state.nodeContext)
-    : nodeContextOf(options, cache, { families: FAMILIES, ...(await hostAddresses(hostFiles)) });
+  const nodeContext =
+    paths.length === 0 && daemon !== undefined
+      ? receivedNodeContext(daemon.state.nodeContext)
+      : nodeContextOf(options, cache, { families: FAMILIES, ...(await hostAddresses(hostFiles)) });
   const renderer = new Renderer(cache, nodeContext);
   renderer.update(cache.takeDirty());
   const { state, excess } = renderer;
@@ -179,7 +180,7 @@ async function renderObjects(
     excess,
     diagnostics: [],
     notices: [],
-    origin: originOf(request),
+    origin: originOf(request, server),
     objectsKnown: true,
   };
 }

@@ -27,53 +27,49 @@ export interface LoadRequest {
 }
 
 /** The source of the objects and options of a desired state. */
-export interface DesiredOrigin {
-  readonly objects: "daemon" | "files" | "cluster";
-  /** The API server that was asked, and the context of the kubeconfig; absent for other objects. */
-  readonly server?: string;
-  /** The daemon whose options are used; absent if they were given to the command or are the defaults. */
-  readonly daemon?: DaemonFreshness;
-}
+export type DesiredOrigin = Readonly<ReturnType<typeof originOf>>;
 
 /** How up to date the kernel of a daemon is. */
-export interface DaemonFreshness {
-  readonly nodeName: string;
-  /**
-   * Seconds since the daemon last compared the kernel with its desired state; absent before the first time.
-   */
-  readonly verifiedAgo?: number | undefined;
-  /** Seconds for which the rules have been out of date; absent if they are up to date. */
-  readonly pendingFor?: number | undefined;
-  /** Why the last sync failed; absent after a success. */
-  readonly problem?: string | undefined;
+export type DaemonFreshness = Readonly<ReturnType<typeof freshnessOf>>;
+
+/**
+ * Returns the origin of the desired state of a request.
+ * @param server the API server that was asked, and the context of the kubeconfig; absent for other objects
+ */
+export function originOf({ paths, daemon }: Pick<LoadRequest, "paths" | "daemon">, server?: string) {
+  const objects: "daemon" | "files" | "cluster" =
+    paths.length > 0 ? "files" : daemon === undefined ? "cluster" : "daemon";
+  return {
+    objects,
+    server,
+    /** The daemon whose options are used; absent if they were given to the command or are the defaults. */
+    daemon: daemon && freshnessOf(daemon),
+  };
 }
 
-/** Returns the origin of the desired state of a request. */
-export function originOf({ paths, daemon }: Pick<LoadRequest, "paths" | "daemon">): DesiredOrigin {
-  const objects = paths.length > 0 ? "files" : daemon === undefined ? "cluster" : "daemon";
-  if (daemon === undefined) return { objects };
-  const { nodeName, now, sync } = daemon.state;
+function freshnessOf({ state: { nodeName, now, sync } }: RunningDaemon) {
   const secondsSince = (at: number | undefined) =>
     at === undefined ? undefined : Math.max(0, Math.round((now - at) / 1000));
   return {
-    objects,
-    daemon: {
-      nodeName,
-      verifiedAgo: secondsSince(sync.verifiedAt),
-      pendingFor: secondsSince(sync.pendingSince),
-      problem: sync.problem,
-    },
+    nodeName,
+    /**
+     * Seconds since the daemon last compared the kernel with its desired state; absent before the first time.
+     */
+    verifiedAgo: secondsSince(sync.verifiedAt),
+    /** Seconds for which the rules have been out of date; absent if they are up to date. */
+    pendingFor: secondsSince(sync.pendingSince),
+    /** Why the last sync failed; absent after a success. */
+    problem: sync.problem,
   };
 }
 
 /** A node that is not among the objects that were loaded for it. */
-export interface MissingNode {
-  readonly name: string;
-  /** The nodes among the objects, the most similar names first; may be empty. */
-  readonly candidates: readonly string[];
-}
+export type MissingNode = NonNullable<ReturnType<typeof missingNode>>;
 
-/** Describes a node that is missing among the objects; undefined if it exists. */
-export function missingNode(name: string, nodeNames: readonly string[]): MissingNode | undefined {
+/**
+ * Describes a node that is missing among the objects, with the names of those, the most similar first;
+ * undefined if it exists.
+ */
+export function missingNode(name: string, nodeNames: readonly string[]) {
   return nodeNames.includes(name) ? undefined : { name, candidates: byNearness(name, new Set(nodeNames)) };
 }

@@ -1,38 +1,31 @@
 import { type DynamicEntry, evaluatePrepared, type PreparedTables } from "../../trace/evaluate.ts";
-import { type Outcome, summarize, type WeightedDestination } from "../../trace/outcome.ts";
+import { type Outcome, summarize } from "../../trace/outcome.ts";
 import { familyOfPacket, type Host, type Packet } from "../../trace/packet.ts";
-import { type Result, resultOf, roundedSum } from "../connection-result.ts";
+import { resultOf, roundedSum } from "../connection-result.ts";
 
 /** The outcome of the connections of one client to one frontend. */
-export interface Behaviour {
-  readonly result: Result;
-  /** Shares from 0 to 1; sorted. */
-  readonly destinations: readonly WeightedDestination[];
-  readonly refused: number;
-  readonly dropped: number;
-  /**
-   * Seconds for which the client keeps its endpoint, on average over the endpoints; 0 without session
-   * affinity.
-   */
-  readonly affinitySeconds: number;
-  /** The share of returning clients that reach the same endpoint, 0 to 1; 0 without session affinity. */
-  readonly returning: number;
-}
+export type Behaviour = Readonly<ReturnType<typeof behaviourOf>>;
 
 /** Maximum number of possible endpoints for which a sticky client's second connection is evaluated. */
 const MOST_RETURNS = 32;
 
 /** Evaluates a client's first connection, and with session affinity its second one. */
-export function behaviourOf(tables: PreparedTables, host: Host, packet: Packet): Behaviour {
+export function behaviourOf(tables: PreparedTables, host: Host, packet: Packet) {
   const outcomes = evaluatePrepared(tables, host, packet);
   const summary = summarize(outcomes);
   const { destinations, refused, dropped, sticky } = summary;
   return {
     result: resultOf(summary),
+    /** Shares from 0 to 1; sorted. */
     destinations: destinations.map((one) => ({ ...one, probability: roundedSum(one.probability) })),
     refused: roundedSum(refused),
     dropped: roundedSum(dropped),
+    /**
+     * Seconds for which the client keeps its endpoint, on average over the endpoints; 0 without session
+     * affinity.
+     */
     affinitySeconds: roundedSum(meanTimeout(outcomes)),
+    /** The share of returning clients that reach the same endpoint, 0 to 1; 0 without session affinity. */
     returning: sticky ? roundedSum(returningShare(tables, host, packet, outcomes)) : 0,
   };
 }

@@ -13,53 +13,17 @@ import type { Nft } from "../../kernel/nft.ts";
 import { declaredTable } from "../../kernel/read-kernel.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import type { TableReader } from "../../kernel/table-reader.ts";
-import { namespaceOf, type Protocol, type ServiceName } from "../../model/ids.ts";
+import { namespaceOf } from "../../model/ids.ts";
 import { compareAddresses } from "../../model/ip.ts";
 import { podNames } from "../../model/pod-names.ts";
 import { AllowedClients, type FeatureRefusal, refusedFrontend } from "../../ruleset/refusal-causes.ts";
 import { askDaemon, type RunningDaemon } from "../../socket/daemon-client.ts";
-import type { Result } from "../connection-result.ts";
 import { explain } from "../explain/explain.ts";
 import type { ExplainInput } from "../explain/explain-input.ts";
 import type { Verdict } from "../explain/explanation.ts";
 import { matchOf, servicesAt } from "../explain/match.ts";
 import { connectionOf } from "../explain/packet.ts";
 import { isNamed, type ServiceArgument } from "../explain/query.ts";
-
-/** A client whose packets were refused or dropped. */
-export interface RefusedClient {
-  readonly address: string;
-  /** The Pod's `namespace/name`, if an EndpointSlice names it; "" for other clients. */
-  readonly pod: string;
-  readonly packets: number;
-  /**
-   * RFC 3339: the time of the first packet, up to half a minute late; absent if unknown, because the kernel
-   * does not record it.
-   */
-  readonly firstAt?: string;
-  /** RFC 3339: the time of the last packet. */
-  readonly lastAt: string;
-}
-
-/** The refusals of one destination, with their cause as in `explain`. */
-export interface RefusedDestination extends Omit<Verdict, "result"> {
-  readonly address: string;
-  /** 1..65535 */
-  readonly port: number;
-  readonly protocol: Protocol;
-  /** Absent if no Service serves the destination. */
-  readonly service?: ServiceName;
-  /** The name of the port of `service`, "" for a nameless one; absent without it. */
-  readonly servicePort?: string;
-  readonly packets: number;
-  /** The earliest time of all clients; absent if that of any client is unknown. */
-  readonly firstAt?: string;
-  readonly lastAt: string;
-  /** The clients, the latest first. */
-  readonly clients: readonly RefusedClient[];
-  /** The outcome of such a connection now; `served` if the cause is gone. */
-  readonly now: Result;
-}
 
 /** Selects the refusals to report. */
 export interface RefusalFilter {
@@ -114,13 +78,19 @@ function connectionFor({ client, address, protocol, port }: RefusalEntry, input:
   return connectionOf({ fromAddress: client, to: address, protocol, port }, input);
 }
 
+/** The refusals of one destination, with their cause as in `explain`. */
+export type RefusedDestination = Readonly<ReturnType<typeof explained>>;
+
+/** A client whose packets were refused or dropped. */
+export type RefusedClient = RefusedDestination["clients"][number];
+
 function explained(
   group: readonly SeenRefusal[],
   input: ExplainInput,
   pods: ReadonlyMap<string, string>,
   allowed: AllowedClients,
   now: number,
-): RefusedDestination {
+) {
   const latest = group[0] as RefusalEntry;
   const connection = connectionFor(latest, input);
   const match = matchOf(connection, input);
@@ -131,18 +101,27 @@ function explained(
     address,
     port,
     protocol,
-    ...(match === undefined ? {} : { service: match.port.service.name, servicePort: match.port.spec.name }),
+    /** Absent if no Service serves the destination, like its port. */
+    service: match?.port.service.name,
+    /** "" for a nameless port. */
+    servicePort: match?.port.spec.name,
     packets: group.reduce((sum, { packets }) => sum + packets, 0),
-    ...firstOf(group, now),
+    /** The earliest time of all clients; absent if that of any client is unknown. */
+    firstAt: firstOf(group, now),
     lastAt: timeText(lastPacketAt(latest, now)),
+    /** The latest first. */
     clients: group.map((entry) => ({
       address: entry.client,
-      // A Pod in the host's network shares its address with all programs of the host.
+      /**
+       * The Pod's `namespace/name`, if an EndpointSlice names it; "" for other clients. A Pod in the host's
+       * network shares its address with all programs of the host.
+       */
       pod: input.host.localAddresses.has(entry.client) ? "" : (pods.get(entry.client) ?? ""),
       packets: entry.packets,
-      ...firstOf([entry], now),
+      firstAt: firstOf([entry], now),
       lastAt: timeText(lastPacketAt(entry, now)),
     })),
+    /** The outcome of such a connection now; `served` if the cause is gone. */
     now: result,
     ...reason,
   };
@@ -162,17 +141,21 @@ function refusedVerdict(
   return refused && { result: "varies", ...refused, cause: cause as FeatureRefusal };
 }
 
-/** The time of the first packet of some refusals; absent if that of any is unknown. */
-function firstOf(entries: readonly SeenRefusal[], now: number): { readonly firstAt?: string } {
+/**
+ * The time of the first packet of some refusals, up to half a minute late; undefined if that of any is
+ * unknown, because the kernel does not record it.
+ */
+function firstOf(entries: readonly SeenRefusal[], now: number): string | undefined {
   let first = Number.POSITIVE_INFINITY;
   for (const entry of entries) {
-    if (entry.firstAt === undefined) return {};
+    if (entry.firstAt === undefined) return undefined;
     // Last times have whole seconds, and could be before the first ones.
     first = Math.min(first, entry.firstAt, lastPacketAt(entry, now));
   }
-  return { firstAt: timeText(first) };
+  return timeText(first);
 }
 
+/** RFC 3339. */
 function timeText(milliseconds: number): string {
   return new Date(milliseconds).toISOString();
 }
@@ -210,12 +193,11 @@ async function hasTable(tables: TableReader): Promise<boolean> {
 }
 
 function notRecorded(isProgrammed: boolean): AppError {
-  const message = "refusals are not recorded on this host";
-  return isProgrammed
-    ? new AppError("HOST", `${message}: nft-proxy runs with --refusal-log-size=0`, {
-        hint: "nft-proxy explain says why a connection is refused",
-      })
-    : new AppError("HOST", `${message}: the kernel has no table of nft-proxy`, {
-        hint: "check whether nft-proxy run works on this node, and read its log",
-      });
+  const [why, hint] = isProgrammed
+    ? ["nft-proxy runs with --refusal-log-size=0", "nft-proxy explain says why a connection is refused"]
+    : [
+        "the kernel has no table of nft-proxy",
+        "check whether nft-proxy run works on this node, and read its log",
+      ];
+  return new AppError("HOST", `refusals are not recorded on this host: ${why}`, { hint });
 }

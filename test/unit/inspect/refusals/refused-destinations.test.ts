@@ -130,7 +130,7 @@ describe("explainRefusals", () => {
       "2026-11-21T11:47:55.000Z",
     ]);
     const [mixed] = explainRefusals([...known, entry({ client: "10.244.2.6" })], input, {}, NOW);
-    expect(mixed).not.toHaveProperty("firstAt");
+    expect(mixed).toMatchObject({ firstAt: undefined });
     const text = refusalsText(mixed === undefined ? [] : [mixed], NOW, { isWatched: true });
     expect(text).toContain(": 9 packets of 3 clients, first unknown, last 5s ago\n");
     expect(text).toContain("10.244.2.6: 3 packets, first unknown, last 1m ago\n");
