@@ -6,6 +6,7 @@ import {
   type FieldDiagnostic,
   fieldError,
   fieldWarning,
+  type LocatedText,
   located,
   protocolOf,
 } from "../../kube/decode/decode.ts";
@@ -25,12 +26,6 @@ import { compareAge } from "../../model/service.ts";
 import { compileEndpointSliceApi, compileServiceApi, compileServiceCIDRApi } from "./api.validator.ts";
 import { ruleErrors } from "./api-rules.ts";
 import { annotationsOf, EXCLUDING } from "./exclusions.ts";
-
-/** A Service of the files, served or not, and its spec without values of a wrong type. */
-interface WrittenService {
-  readonly subject: WrittenObject;
-  readonly spec: RawServiceSpec;
-}
 
 /**
  * Returns the errors that the API server would report and that do not matter to a proxy, with unknown fields
@@ -56,7 +51,10 @@ export function apiServerErrors({ objects, ignored, invalid }: FilesResult): Dia
   ];
 }
 
-function writtenService(subject: WrittenObject): WrittenService[] {
+/** A Service of the files, served or not, and its spec without values of a wrong type. */
+type WrittenService = ReturnType<typeof writtenService>[number];
+
+function writtenService(subject: WrittenObject) {
   const { part } = shapeOf("Service", writtenBy(subject));
   return part === undefined ? [] : [{ subject, spec: (part.value as RawService).spec }];
 }
@@ -116,12 +114,9 @@ function unknownExclusion(annotation: string): { readonly annotation: string; re
   return [{ annotation, reason: withHint("names no diagnostic", didYouMean(code, DIAGNOSTIC_CODES)) }];
 }
 
-/** A value that the API server gives to one Service only. */
-interface Allocated {
+/** A value that the API server gives to one Service only, as it is called in messages. */
+interface Allocated extends LocatedText {
   readonly key: string;
-  /** The value in messages. */
-  readonly text: string;
-  readonly path: string;
 }
 
 function nodePortsOf({ ports }: RawServiceSpec): Allocated[] {

@@ -322,21 +322,16 @@ function featureWarnings(
   ];
 }
 
-/** An address of a Service, canonical, and its path as it is written. */
-interface LocatedAddress {
-  readonly address: string;
-  readonly path: string;
-}
-
-function externalIPsOf({ spec }: RawService): LocatedAddress[] {
+function externalIPsOf({ spec }: RawService) {
   return addressesAmong(located(spec.externalIPs, "spec.externalIPs"));
 }
 
-function ingressIPsOf(raw: RawService): LocatedAddress[] {
+function ingressIPsOf(raw: RawService) {
   return addressesAmong(ingressAddresses(raw));
 }
 
-function addressesAmong(texts: readonly LocatedText[]): LocatedAddress[] {
+/** The addresses of a Service, canonical, with their paths as they are written. */
+function addressesAmong(texts: readonly LocatedText[]) {
   return texts.flatMap(({ text, path }) => {
     const address = canonicalAddress(text);
     return address === undefined ? [] : [{ address, path }];

@@ -28,24 +28,20 @@ export async function conntrackTimeouts(files: HostFiles): Promise<ConntrackTime
 }
 
 /** The time since the last packet of a connection. */
-export interface Idleness {
-  /** Seconds since its last packet. */
-  readonly seconds: number;
-  /** Whether its last data have been unacknowledged for at least 2 seconds: the other end may be gone. */
-  readonly unacknowledged: boolean;
-}
+export type Idleness = NonNullable<ReturnType<typeof idleness>>;
 
 /**
  * Computes how long a connection has been silent from the remaining time of its timeout, which every packet
  * restarts. While data are unacknowledged, a shorter timeout applies (nf_conntrack_proto_tcp.c). So an
  * established connection with less time left than this shorter timeout counts as unacknowledged. One that
  * has been silent for days can look the same.
- * @returns undefined if the timeout is not known
+ * @returns the seconds since its last packet, and whether its last data have been unacknowledged for at least
+ * 2 seconds: the other end may be gone. Undefined if the timeout is not known
  */
 export function idleness(
   { protocol, state, remaining }: Pick<Flow, "protocol" | "state" | "remaining">,
   timeouts: ConntrackTimeouts,
-): Idleness | undefined {
+) {
   const full = timeouts.get(timeoutName(protocol, state));
   if (remaining === undefined || full === undefined) return undefined;
   const waiting = protocol === "tcp" ? waitingTimeout(timeouts) : undefined;

@@ -124,15 +124,11 @@ interface EndpointAt {
   readonly endpoint: SliceEndpoint;
 }
 
-/** The owners of addresses, or of NodePorts. */
-interface Owners {
-  readonly services: ReadonlyMap<string, readonly Service[]>;
-  readonly nodePorts: ReadonlyMap<string, readonly Service[]>;
-  readonly endpoints: ReadonlyMap<string, readonly EndpointAt[]>;
-}
-
-/** Found once: a thousand refused connections may look up a hundred thousand endpoints. */
-const ownersOf = oncePerObject(({ cache }: ExplainInput): Owners => {
+/**
+ * The owners of addresses and of NodePorts. Found once: a thousand refused connections may look up a hundred
+ * thousand endpoints.
+ */
+const ownersOf = oncePerObject(({ cache }: ExplainInput) => {
   const services = new Map<string, Service[]>();
   const nodePorts = new Map<string, Service[]>();
   const endpoints = new Map<string, EndpointAt[]>();

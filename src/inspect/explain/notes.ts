@@ -2,7 +2,7 @@ import { durationText } from "../../base/duration.ts";
 import { counted, listText } from "../../base/text.ts";
 import { chainRole, portEquivalent } from "../../features/frontends.ts";
 import { FEATURES } from "../../features/registry.ts";
-import type { ExplainedDraw, Feature } from "../../features/seam/feature.ts";
+import type { Feature } from "../../features/seam/feature.ts";
 import { familyOf } from "../../model/ip.ts";
 import { hasClusterIP } from "../../model/service-port.ts";
 import { EXTERNAL, EXTERNAL_LOCAL, MASQUERADING } from "../../ruleset/chain-names.ts";
@@ -221,12 +221,7 @@ function drawNotes({ match, outcomes }: Evidence): Note[] {
   });
 }
 
-interface Choice extends ExplainedDraw {
-  readonly method: string;
-  readonly isSticky: boolean;
-}
-
-function choiceIn({ chain, effects }: RuleStep): Choice[] {
+function choiceIn({ chain, effects }: RuleStep) {
   const role = chainRole(chain);
   const effect = effects.find(({ kind }) => kind === "random" || kind === "hash");
   if ((role?.kind !== "draw" && role?.kind !== "choose") || effect === undefined) return [];

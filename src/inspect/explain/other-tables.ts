@@ -2,14 +2,9 @@ import { counted, listText, percentText, socketText } from "../../base/text.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { AnyTable, TableName } from "../../nft/ast/any-table.ts";
 import { TABLE_NAME, type Table } from "../../nft/ast/ruleset.ts";
-import {
-  evaluateAnswer,
-  evaluatePrepared,
-  type PreparedTables,
-  prepareTables,
-} from "../../trace/evaluate.ts";
+import { evaluateAnswer, evaluatePrepared, prepareTables } from "../../trace/evaluate.ts";
 import type { Delivered, Ending, Outcome, Step, UndecidedRule } from "../../trace/outcome.ts";
-import { type Host, isEcho, type Packet } from "../../trace/packet.ts";
+import { isEcho, type Packet } from "../../trace/packet.ts";
 import type { Result } from "../connection-result.ts";
 import type { ExplainInput, LiveRules } from "./explain-input.ts";
 import type { Connection, Verdict } from "./explanation.ts";
@@ -180,12 +175,7 @@ function translatedElsewhere(outcomes: readonly Outcome[]): Verdict | undefined 
 }
 
 /** A connection's outcomes by the tables of all software, and the input of the evaluation. */
-export interface FollowedConnection {
-  readonly tables: PreparedTables;
-  readonly host: Host;
-  readonly packet: Packet;
-  readonly outcomes: readonly Outcome[];
-}
+type FollowedConnection = NonNullable<ReturnType<typeof followAllTables>>;
 
 /**
  * Follows a connection through the kernel's tables of all software, in the order of their hooks and
@@ -193,11 +183,7 @@ export interface FollowedConnection {
  * @param own nft-proxy's table
  * @returns undefined if only nft-proxy has tables, or if the desired state is followed
  */
-export function followAllTables(
-  connection: Connection,
-  own: Table | undefined,
-  input: ExplainInput,
-): FollowedConnection | undefined {
+export function followAllTables(connection: Connection, own: Table | undefined, input: ExplainInput) {
   const { live } = input;
   if (live === undefined || live.otherTables.tables.length === 0) return undefined;
   const { otherTables, affinityEntries } = live;

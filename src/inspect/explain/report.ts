@@ -11,12 +11,7 @@ import type { Reason } from "./service-reasons.ts";
 import { portSpecText } from "./words.ts";
 
 /** The connections of one Service port in one family. */
-export interface PortReport {
-  /** `Service shop/cart, port http (80/tcp), IPv4` */
-  readonly title: string;
-  readonly service: ServiceName;
-  readonly explanations: readonly Explanation[];
-}
+export type PortReport = Readonly<ReturnType<typeof portReport>>;
 
 /** The answer to a query. */
 export type Report =
@@ -75,9 +70,10 @@ function allReport(
   };
 }
 
-function portReport({ port, connections }: PortConnections, input: ExplainInput, detail: Detail): PortReport {
+function portReport({ port, connections }: PortConnections, input: ExplainInput, detail: Detail) {
   const title = `Service ${port.service.name}, port ${portSpecText(port.spec)}, ${FAMILY_NAMES[port.family]}`;
   return {
+    /** `Service shop/cart, port http (80/tcp), IPv4` */
     title,
     service: port.service.name,
     explanations: connections.map((connection) => explain(connection, input, detail)),

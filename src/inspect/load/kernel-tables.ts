@@ -8,7 +8,6 @@ import { openTables } from "../../kernel/netlink-tables.ts";
 import { type Nft, NftProgram } from "../../kernel/nft.ts";
 import { actualTables, readKernel } from "../../kernel/read-kernel.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
-import type { ListedObjects } from "../../kube/reflector/list-once.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { askDaemon } from "../../socket/daemon-client.ts";
@@ -17,13 +16,7 @@ import type { Desired } from "./desired.ts";
 import type { LoadRequest } from "./load-request.ts";
 
 /** nft-proxy's tables in the kernel. */
-export interface LiveTables {
-  readonly ruleset: Ruleset;
-  /** The daemon's objects of the same moment; absent if no daemon was asked. */
-  readonly objects?: ListedObjects;
-  /** Lines with the time of the tables, if they are not current. */
-  readonly notices: readonly string[];
-}
+export type LiveTables = Readonly<Awaited<ReturnType<typeof liveTables>>>;
 
 /** Age from which a notice reports that a listing is old. Milliseconds. */
 const REPORTED_AGE = 10_000;
@@ -33,17 +26,20 @@ const REPORTED_AGE = 10_000;
  * knows the objects of the same moment.
  * @throws AppError as {@link readKernelTables}; HOST for a daemon that gives no usable answer
  */
-export async function liveTables({
-  daemon,
-  options,
-}: Pick<LoadRequest, "daemon" | "options">): Promise<LiveTables> {
+export async function liveTables({ daemon, options }: Pick<LoadRequest, "daemon" | "options">) {
   const found = daemon && (await askDaemon(daemon.socket, "kernel"));
   const ruleset = found?.differences && actualTables(rulesetOf(found.tables), found.differences);
   if (found === undefined || ruleset === undefined)
-    return { ruleset: await readKernelTables(options.nftPath), notices: [] };
+    return { ruleset: await readKernelTables(options.nftPath), objects: undefined, notices: [] };
   const age = found.at - found.listedAt;
   const notice = `note: kernel tables as of ${durationText(age / 1000)} ago, plus later changes; the daemon is too busy to list them again`;
-  return { ruleset, objects: objectsOf(found.objects), notices: age < REPORTED_AGE ? [] : [notice] };
+  return {
+    ruleset,
+    /** The daemon's objects of the same moment; absent if no daemon was asked. */
+    objects: objectsOf(found.objects),
+    /** Lines with the time of the tables, if they are not current. */
+    notices: age < REPORTED_AGE ? [] : [notice],
+  };
 }
 
 /** Limits of nft when a command lists a table or set: milliseconds, and bytes of output. */

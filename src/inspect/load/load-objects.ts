@@ -8,21 +8,10 @@ import type { UnservedServices } from "../../kube/decode/ignored-service.ts";
 import { type ListedObjects, listOnce } from "../../kube/reflector/list-once.ts";
 import { askDaemon, type RunningDaemon } from "../../socket/daemon-client.ts";
 import { objectsOf } from "../../socket/daemon-protocol.ts";
-import { type LoadRequest, type MissingNode, missingNode } from "./load-request.ts";
-
-/** The objects of a cluster, as one node needs them. */
-export interface ClusterObjects extends ListedObjects {
-  /** Their API server, and the context of the kubeconfig. */
-  readonly server: string;
-  /** Defined if the cluster has no Node of the request's name. */
-  readonly missingNode?: MissingNode | undefined;
-}
+import { type LoadRequest, missingNode } from "./load-request.ts";
 
 /** A client of an API server, and its name for people. Close the client. */
-export interface ClusterClient {
-  readonly client: ApiClient;
-  readonly server: string;
-}
+export type ClusterClient = Awaited<ReturnType<typeof clusterClient>>;
 
 /**
  * Returns a client of the request's API server, without asking it.
@@ -35,7 +24,7 @@ export async function clusterClient({
   userAgent,
   deniedSocket,
   silentSocket,
-}: LoadRequest): Promise<ClusterClient> {
+}: LoadRequest) {
   const { kubeconfig, master } = options.client;
   const connect = () => loadConnection({ kubeconfig, context, master, env });
   const { name } = await connect().catch((error: unknown) => {
@@ -46,7 +35,8 @@ export async function clusterClient({
 }
 
 /**
- * Lists the cluster's objects once.
+ * Lists the cluster's objects once, as one node needs them; with the name of their API server and the context
+ * of the kubeconfig, and with `missingNode` if the cluster has no Node of the request's name.
  * @param onNotice called with a line for each object that cannot be used
  * @param onService called with every Service, including those of other proxies
  * @throws AppError BAD_CONFIG when no API server is configured; API_UNAVAILABLE
@@ -55,7 +45,7 @@ export async function listClusterObjects(
   request: LoadRequest,
   onNotice: (text: string) => void,
   onService?: (service: unknown) => void,
-): Promise<ClusterObjects> {
+) {
   const { options, nodeName } = request;
   const onInvalid = (object: string, reason: string) => onNotice(`warning: ${object}: ${reason}`);
   const { client, server } = await clusterClient(request);
@@ -64,9 +54,10 @@ export async function listClusterObjects(
       if (diagnostics.length > 0) onInvalid(object, diagnosticsText(diagnostics));
     }, options.features);
     const listing = { client, server, nodeName, decoders, clock: systemClock, onInvalid, onService };
-    const objects = { ...(await listOnce(listing)), server };
-    if (objects.nodes.length > 0) return objects;
-    return { ...objects, missingNode: missingNode(nodeName, await nodeNames(client)) };
+    const objects = await listOnce(listing);
+    const isMissing = objects.nodes.length === 0;
+    const missing = isMissing ? missingNode(nodeName, await nodeNames(client)) : undefined;
+    return { ...objects, server, missingNode: missing };
   } finally {
     client.close();
   }

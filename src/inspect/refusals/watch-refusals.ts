@@ -5,13 +5,7 @@ import { systemClock } from "../../kernel/system-clock.ts";
 import type { ExplainInput } from "../explain/explain-input.ts";
 import { loadExplainInput } from "../load/load-explain-input.ts";
 import type { LoadRequest } from "../load/load-request.ts";
-import {
-  explainRefusals,
-  REFUSALS,
-  type RefusalFilter,
-  type RefusedDestination,
-  type SeenRefusals,
-} from "./refused-destinations.ts";
+import { explainRefusals, REFUSALS, type RefusalFilter, type SeenRefusals } from "./refused-destinations.ts";
 
 /** Minimum time between two readings of the kernel's set, or of the objects. Milliseconds. */
 const WATCH_MS = 2000;
@@ -20,19 +14,14 @@ const WATCH_MS = 2000;
 const WATCH_PAUSE_RATIO = 10;
 
 /** Refusals with their causes, at one moment. */
-export interface ExplainedRefusals {
-  readonly destinations: readonly RefusedDestination[];
-  /** Milliseconds since 1970. */
-  readonly now: number;
-  readonly isWatched: boolean;
-}
+export type ExplainedRefusals = Readonly<ReturnType<typeof explainSeen>>;
 
-/** Explains refusals by some objects. */
+/** Explains refusals by some objects. `now` is in milliseconds since 1970. */
 export function explainSeen(
   { entries, isWatched }: SeenRefusals,
   input: ExplainInput,
   filter: RefusalFilter,
-): ExplainedRefusals {
+) {
   const now = systemClock.now();
   return { destinations: explainRefusals(entries, input, filter, now), now, isWatched };
 }

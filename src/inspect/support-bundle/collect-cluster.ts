@@ -1,18 +1,12 @@
 import { gunzipSync, gzipSync } from "node:zlib";
 import type { ListedObjects } from "../../kube/reflector/list-once.ts";
 import { answerOf, type FleetRequest, gatherFleet } from "../fleet/gather-fleet.ts";
-import type { FleetNode } from "../fleet/node-status.ts";
 import type { HttpAnswer } from "../http-answer.ts";
 import { BUNDLE_FOLDER, bundledJson, namesOf } from "./collect.ts";
 import { type BundleFile, foundNames, type NamesByKind } from "./redact.ts";
 
 /** The support bundle of a cluster. */
-export interface ClusterBundle {
-  /** The state of nft-proxy on every node, the worst first. */
-  readonly nodes: readonly FleetNode[];
-  /** Returns the files one after the other; may be called several times. */
-  readonly files: () => Iterable<BundleFile>;
-}
+export type ClusterBundle = Readonly<Awaited<ReturnType<typeof collectCluster>>>;
 
 /** Some nodes at a time, because metrics and a log may have some megabytes together. */
 const MOST_CONCURRENT = 16;
@@ -31,7 +25,7 @@ const LOG_QUERY = { tailLines: "1000", limitBytes: "1000000" };
  * compressed: 1,000 nodes take some 50 MB.
  * @throws AppError API_UNAVAILABLE if nodes, pods or DaemonSets cannot be listed
  */
-export async function collectCluster(request: FleetRequest): Promise<ClusterBundle> {
+export async function collectCluster(request: FleetRequest) {
   const kept: { readonly name: string; readonly compressed: Uint8Array }[] = [];
   const folders = new Set<string>();
   const keep = (name: string, { status, body }: HttpAnswer) => {
@@ -60,8 +54,10 @@ export async function collectCluster(request: FleetRequest): Promise<ClusterBund
   });
   const fleet = bundledJson(nodes);
   return {
+    /** The state of nft-proxy on every node, the worst first. */
     nodes,
-    *files() {
+    /** Yields the files one after the other; may be called several times. */
+    *files(): Generator<BundleFile> {
       yield { name: `${BUNDLE_FOLDER}/fleet.json`, text: fleet };
       for (const { name, compressed } of kept) yield { name, text: gunzipSync(compressed).toString("utf8") };
     },

@@ -28,14 +28,8 @@ export interface BundleRequest extends Pick<LoadRequest, "options" | "nodeName" 
   readonly version: string;
 }
 
-/** The files of a support bundle. */
-export interface Bundle {
-  readonly files: readonly BundleFile[];
-  /** The times at which the kernel's tables were read, if they are not current; one line each. */
-  readonly notices: readonly string[];
-  /** The objects of the kernel's tables; absent if these are not the daemon's. */
-  readonly objects?: DaemonObjects | undefined;
-}
+/** A support bundle. */
+export type Bundle = Readonly<Awaited<ReturnType<typeof collectBundle>>>;
 
 type Collect = () => Promise<string>;
 
@@ -43,7 +37,7 @@ type Collect = () => Promise<string>;
  * Collects everything for a report. A part that is unavailable becomes a file with the reason. Changes
  * nothing.
  */
-export async function collectBundle(request: BundleRequest): Promise<Bundle> {
+export async function collectBundle(request: BundleRequest) {
   const { options, daemon, socketProblem } = request;
   const nft = listingNft(options.nftPath);
   // The daemon may have to wait before it can list them; everything else is collected meanwhile.
@@ -71,9 +65,15 @@ export async function collectBundle(request: BundleRequest): Promise<Bundle> {
   const files: BundleFile[] = [];
   for (const [name, collect] of parts) files.push(fileOf(name, await collect().catch(unavailable)));
   const live = await tables;
-  const notices = live?.notices ?? [];
+  const notices: readonly string[] = live?.notices ?? [];
   if (notices.length > 0) files.push(fileOf("kernel-moment.txt", `${notices.join("\n")}\n`));
-  return { files, notices, objects: live?.objects };
+  return {
+    files,
+    /** The times at which the kernel's tables were read, if they are not current; one line each. */
+    notices,
+    /** The objects of the kernel's tables; absent if these are not the daemon's. */
+    objects: live?.objects,
+  };
 }
 
 /** The folder of an archive that has all its files. */

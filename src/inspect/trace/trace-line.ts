@@ -1,21 +1,7 @@
 import { TCP_FLAGS } from "../../nft/canonical/constant.ts";
 
 /** The headers of a traced packet. */
-export interface TracedPacket {
-  /** The incoming interface, "" for none; a number if the interface is gone. */
-  readonly input: string;
-  /** The outgoing interface, "" if not known yet. */
-  readonly output: string;
-  /** The protocol as nft names it: `tcp`, `udp`, `sctp`, `icmp`; "" if nft printed no transport header. */
-  readonly protocol: string;
-  readonly source: string;
-  readonly destination: string;
-  /** 0 if the protocol has no ports. */
-  readonly sourcePort: number;
-  readonly destinationPort: number;
-  /** TCP flags in lower case, in the order of the header's bits: `syn`, `ack`. */
-  readonly flags: readonly string[];
-}
+export type TracedPacket = Readonly<ReturnType<typeof parsePacket>>;
 
 /** A chain, with its table. */
 export interface TracePlace {
@@ -77,17 +63,22 @@ function ruleLine(place: TracePlace & { readonly id: string }, text: string): Tr
 const TRANSPORT = / (tcp|udp|udplite|sctp|dccp) sport (\d+) \1 dport (\d+)/;
 const OTHER_TRANSPORT = / (icmpv6|icmp|igmp|esp|ah|comp) /;
 
-function parsePacket(text: string): TracedPacket {
+function parsePacket(text: string) {
   const headers = ` ${text} `;
   const [, transport, sourcePort = "0", destinationPort = "0"] = TRANSPORT.exec(headers) ?? [];
   return {
+    /** The incoming interface, "" for none; a number if the interface is gone. */
     input: fieldOf(headers, / iif(?:name)? "?([^" ]*)"? /),
+    /** The outgoing interface, "" if not known yet. */
     output: fieldOf(headers, / oif(?:name)? "?([^" ]*)"? /),
+    /** As nft names it: `tcp`, `udp`, `sctp`, `icmp`; "" if nft printed no transport header. */
     protocol: transport ?? fieldOf(headers, OTHER_TRANSPORT),
     source: fieldOf(headers, / ip6? saddr (\S+)/),
     destination: fieldOf(headers, / ip6? daddr (\S+)/),
+    /** 0 if the protocol has no ports. */
     sourcePort: Number(sourcePort),
     destinationPort: Number(destinationPort),
+    /** TCP flags in lower case, in the order of the header's bits: `syn`, `ack`. */
     flags: tcpFlags(fieldOf(headers, / tcp flags (?:== )?((?:0x[0-9a-f]+|\w+)(?: ?[|,] ?\w+)*) /)),
   };
 }
@@ -97,7 +88,7 @@ function fieldOf(text: string, pattern: RegExp): string {
 }
 
 /** nft prints a single flag by name and several as a number; newer versions may print names. */
-function tcpFlags(text: string): string[] {
+function tcpFlags(text: string): readonly string[] {
   const names = text.split(/[ |,]+/);
   const bits = text.startsWith("0x") ? Number.parseInt(text, 16) : 0;
   return Object.keys(TCP_FLAGS).filter(
