@@ -9,7 +9,7 @@ import {
   fleetEjections,
   isFine,
 } from "../../inspect/fleet/node-status.ts";
-import { type ClusterClient, clusterClient } from "../../inspect/load/load-objects.ts";
+import { clusterClient } from "../../inspect/load/load-objects.ts";
 import type { LoadRequest } from "../../inspect/load/load-request.ts";
 import { namespaceArgument, outputFormat } from "../argument-values.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
@@ -49,7 +49,7 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
 
 /** The pods of nft-proxy and their cluster, by the flags of a command. Close the client. */
 export async function fleetRequest(argv: Argv): Promise<{
-  readonly request: FleetRequest & ClusterClient;
+  readonly request: FleetRequest;
   readonly load: LoadRequest;
   readonly notices: readonly string[];
 }> {

@@ -86,7 +86,7 @@ async function ofCluster(argv: Argv, isRedacted: boolean): Promise<Collected> {
       MOST_NODES,
     );
     const warning = `warning: no answer of ${counted(silent.length, "node")}: ${named}; fleet.json has the reasons`;
-    const names = async () => clusterNames(bundle, await listClusterObjects(load, () => {}));
+    const names = async () => clusterNames(bundle, await listClusterObjects(load));
     const hint = "these credentials must be allowed to list services, endpointslices, nodes and servicecidrs";
     return {
       about: "cluster",

@@ -11,7 +11,14 @@ import {
 import type { DiagnosticCode } from "../../kube/decode/diagnostic-code.ts";
 import { type RawEndpointSlice, readEndpointAddress } from "../../kube/decode/endpoint-slice.ts";
 import type { RawServiceCIDR } from "../../kube/decode/node.ts";
-import { ingressOf, type RawService, type RawServiceSpec } from "../../kube/decode/raw-service.ts";
+import {
+  firstClusterIP,
+  hasHealthChecks,
+  ingressOf,
+  isReachedFromOutside,
+  type RawService,
+  type RawServiceSpec,
+} from "../../kube/decode/raw-service.ts";
 import { portsOf } from "../../kube/decode/service.ts";
 import { externalAddressesOf } from "../../kube/decode/service-addresses.ts";
 import { independent, type ObjectKind } from "../../kube/decode/shape.ts";
@@ -92,17 +99,12 @@ function typeOf({ spec }: RawService): string {
   return spec.type || "ClusterIP";
 }
 
-function isHeadless({ clusterIP, clusterIPs }: RawServiceSpec): boolean {
-  return (clusterIP || clusterIPs?.[0]) === "None";
+function isHeadless(spec: RawServiceSpec): boolean {
+  return firstClusterIP(spec) === "None";
 }
 
 function hasNodePorts(raw: RawService): boolean {
   return ["NodePort", "LoadBalancer"].includes(typeOf(raw));
-}
-
-function isExternallyAccessible(raw: RawService): boolean {
-  if (typeOf(raw) === "ClusterIP") return Boolean(raw.spec.externalIPs?.length);
-  return hasNodePorts(raw);
 }
 
 /** What the annotation says about source ranges; undefined if the field overrides it. */
@@ -237,17 +239,13 @@ const SERVICE_RULES: readonly ApiRule<RawService>[] = [
   rule(
     "field-not-allowed",
     "may only be set for externally accessible Services: of type NodePort or LoadBalancer, or with externalIPs",
-    (raw) => [raw.spec.externalTrafficPolicy && !isExternallyAccessible(raw) && "spec.externalTrafficPolicy"],
+    ({ spec }) => [spec.externalTrafficPolicy && !isReachedFromOutside(spec) && "spec.externalTrafficPolicy"],
     ["spec.externalIPs"],
   ),
   rule(
     "field-not-allowed",
     "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'",
-    (raw) => [
-      raw.spec.healthCheckNodePort &&
-        !(typeOf(raw) === "LoadBalancer" && raw.spec.externalTrafficPolicy === "Local") &&
-        "spec.healthCheckNodePort",
-    ],
+    ({ spec }) => [spec.healthCheckNodePort && !hasHealthChecks(spec) && "spec.healthCheckNodePort"],
     ["spec.externalTrafficPolicy"],
   ),
   rule(

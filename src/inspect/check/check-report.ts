@@ -38,17 +38,17 @@ export function summaryLines(report: CheckReport): string[] {
   const found = `${counted(countOf(report, "error"), "error")}, ${counted(countOf(report, "warning"), "warning")}`;
   const strict = passed || countOf(report, "error") > 0 ? "" : "; --strict refuses warnings";
   const unasked = kernel.kind === "not-asked" ? "; the kernel was not asked" : "";
+  const some = (count: number, noun: string, what: string) =>
+    count === 0 ? [] : [`${counted(count, noun)} ${what}`];
   return [
-    ...(counts.withoutClusterIP === 0
-      ? []
-      : [
-          `${counted(counts.withoutClusterIP, "Service")} without a cluster IP yet: checked with a placeholder address`,
-        ]),
-    ...[...ignored].sort().map(([reason, count]) => `${counted(count, "object")} ignored: ${reason}`),
-    ...(counts.otherKinds === 0
-      ? []
-      : [`${counted(counts.otherKinds, "object")} ignored: of kinds that a service proxy does not read`]),
-    ...(excluded === 0 ? [] : [`${counted(excluded, "diagnostic")} excluded`]),
+    ...some(
+      counts.withoutClusterIP,
+      "Service",
+      "without a cluster IP yet: checked with a placeholder address",
+    ),
+    ...[...ignored].sort().flatMap(([reason, count]) => some(count, "object", `ignored: ${reason}`)),
+    ...some(counts.otherKinds, "object", "ignored: of kinds that a service proxy does not read"),
+    ...some(excluded, "diagnostic", "excluded"),
     kernelLine(report),
     `${passed ? "ok" : "refused"}: ${read}; ${found}${strict}${unasked}`,
   ];

@@ -11,7 +11,7 @@ import {
 } from "../../kube/decode/decode.ts";
 import type { DiagnosticCode } from "../../kube/decode/diagnostic-code.ts";
 import type { RawNode } from "../../kube/decode/node.ts";
-import { ingressAddresses, type RawService } from "../../kube/decode/raw-service.ts";
+import { firstClusterIP, ingressAddresses, type RawService } from "../../kube/decode/raw-service.ts";
 import { unguardedFamilies } from "../../kube/decode/service-addresses.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import {
@@ -286,7 +286,7 @@ function addressWarnings(service: Service, written: RawService, cache: ObjectCac
     const reason = `${address} is link-local: routers do not forward packets to it`;
     return [fieldWarning("link-local-address", path, reason)];
   });
-  const isPlaceholder = !written.spec.clusterIP && !written.spec.clusterIPs?.[0];
+  const isPlaceholder = !firstClusterIP(written.spec);
   const outside = FAMILIES.flatMap((family) => {
     const address = service.clusterIPs[family];
     const known = serviceCIDRs.some(({ cidrs }) => cidrs[family].length > 0);

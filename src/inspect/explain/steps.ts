@@ -49,8 +49,9 @@ export function explainSteps(
   // Outcomes of a random choice share the steps before it.
   const seen = new Map<Step, MergedStep | undefined>();
   const mergedStep = (step: Step, at: number): MergedStep | undefined => {
-    const message = "chain" in step ? messageOf(step, listName) : undefined;
-    if (!("chain" in step) || message === undefined) return undefined;
+    if (!("chain" in step)) return undefined;
+    const message = isOwn(step) ? stepWords(step, listName) : otherStepWords(step);
+    if (message === undefined) return undefined;
     const index = step.kind === "policy" ? "policy" : step.index;
     const key = `${step.hook} ${step.table.family} ${step.table.name} ${step.chain} ${index} ${message}`;
     const entry = merged.get(key) ?? { step, message, elements: new Set<string>(), probability: 0 };
@@ -72,8 +73,9 @@ export function explainSteps(
   return order.map(explained);
 }
 
-function messageOf(step: PlacedStep, listName: ListNames): string | undefined {
-  return step.kind === "rule" && !isOtherTable(step.table) ? stepWords(step, listName) : otherStepWords(step);
+/** Whether a step is a rule of nft-proxy. */
+function isOwn(step: PlacedStep): step is RuleStep {
+  return step.kind === "rule" && !isOtherTable(step.table);
 }
 
 function explained({ step, message, elements, probability }: MergedStep): ExplainedStep {
@@ -91,12 +93,11 @@ function explained({ step, message, elements, probability }: MergedStep): Explai
 
 function textOf(step: PlacedStep): string {
   if (step.kind === "policy") return `policy ${step.policy}`;
-  return step.kind === "rule" && !isOtherTable(step.table) ? stepRuleText(step) : originalRuleText(step);
+  return isOwn(step) ? stepRuleText(step) : originalRuleText(step);
 }
 
 function elementTexts(step: PlacedStep, table: Table | undefined): string[] {
-  if (step.kind !== "rule" || isOtherTable(step.table)) return [];
-  return step.effects.flatMap((effect) => foundText(effect, table));
+  return isOwn(step) ? step.effects.flatMap((effect) => foundText(effect, table)) : [];
 }
 
 function foundText(effect: Effect, table: Table | undefined): string[] {

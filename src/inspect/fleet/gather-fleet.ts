@@ -4,18 +4,15 @@ import type { Clock } from "../../base/clock.ts";
 import { AppError } from "../../base/errors.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { asApiFailure } from "../../kube/client/api-failure.ts";
-import type { ApiClient } from "../../kube/client/client.ts";
 import { TimedRequest } from "../../kube/client/timed-request.ts";
 import { listObjects } from "../../kube/reflector/list.ts";
 import type { SourceErrorKind } from "../../kube/source.ts";
 import type { HttpAnswer } from "../http-answer.ts";
+import type { ClusterClient } from "../load/load-objects.ts";
 import { compareNodes, type FleetNode, type FleetPod, isFine, nodeStatus } from "./node-status.ts";
 
 /** The pods and how to query them. */
-export interface FleetRequest {
-  readonly client: ApiClient;
-  /** The API server, for errors. */
-  readonly server: string;
+export interface FleetRequest extends ClusterClient {
   readonly namespace: string;
   /** Label selector of the pods. */
   readonly selector: string;

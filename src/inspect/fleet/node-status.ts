@@ -43,24 +43,12 @@ export interface FleetNode {
 /** Values from the metrics of a node. */
 export type FleetMetrics = Readonly<NonNullable<ReturnType<typeof metricsOf>>>;
 
-/** An endpoint of a Service with passive health checks. */
-export interface FleetEndpoint {
-  /** `10.244.1.12:8080` */
-  readonly endpoint: string;
-  /** One of its Services. */
-  readonly service: string;
-}
-
-/** An endpoint that some nodes eject. */
-export interface FleetEjection extends FleetEndpoint {
-  /** Sorted. */
-  readonly nodes: readonly string[];
-  /** Whether most nodes, and at least two, eject it: the network of a single node is then not the cause. */
-  readonly byMost: boolean;
-}
-
-/** The endpoints that nodes eject, those of most nodes first. */
-export function fleetEjections(nodes: readonly FleetNode[]): FleetEjection[] {
+/**
+ * The endpoints that nodes eject, as `10.244.1.12:8080` with one of its Services, those of most nodes first.
+ * `byMost` says whether most nodes, and at least two, eject it: the network of a single node is then not the
+ * cause.
+ */
+export function fleetEjections(nodes: readonly FleetNode[]) {
   const known = new Map<string, { readonly service: string; readonly nodes: Set<string> }>();
   for (const { node, metrics } of nodes)
     for (const { endpoint, service } of metrics?.ejected ?? []) {

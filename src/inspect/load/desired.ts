@@ -70,9 +70,8 @@ export async function loadDesired(
     const ejected = ejectsNothing ? [] : daemon.state.ejected;
     return await renderObjects(request, held ?? (await daemonObjects(daemon)), ejected);
   }
-  const notices: string[] = [];
-  const objects = await listClusterObjects(request, (text) => notices.push(text), onService);
-  const { missingNode: missing, server } = objects;
+  const objects = await listClusterObjects(request, onService);
+  const { missingNode: missing, notices, server } = objects;
   return { ...(await renderObjects(request, objects, [], server)), notices, missingNode: missing };
 }
 

@@ -36,18 +36,15 @@ export async function clusterClient({
 
 /**
  * Lists the cluster's objects once, as one node needs them; with the name of their API server and the context
- * of the kubeconfig, and with `missingNode` if the cluster has no Node of the request's name.
- * @param onNotice called with a line for each object that cannot be used
+ * of the kubeconfig, with `missingNode` if the cluster has no Node of the request's name, and with a notice
+ * of each object that cannot be used.
  * @param onService called with every Service, including those of other proxies
  * @throws AppError BAD_CONFIG when no API server is configured; API_UNAVAILABLE
  */
-export async function listClusterObjects(
-  request: LoadRequest,
-  onNotice: (text: string) => void,
-  onService?: (service: unknown) => void,
-) {
+export async function listClusterObjects(request: LoadRequest, onService?: (service: unknown) => void) {
   const { options, nodeName } = request;
-  const onInvalid = (object: string, reason: string) => onNotice(`warning: ${object}: ${reason}`);
+  const notices: string[] = [];
+  const onInvalid = (object: string, reason: string) => notices.push(`warning: ${object}: ${reason}`);
   const { client, server } = await clusterClient(request);
   try {
     const decoders = apiDecoders((object, diagnostics) => {
@@ -57,7 +54,7 @@ export async function listClusterObjects(
     const objects = await listOnce(listing);
     const isMissing = objects.nodes.length === 0;
     const missing = isMissing ? missingNode(nodeName, await nodeNames(client)) : undefined;
-    return { ...objects, server, missingNode: missing };
+    return { ...objects, server, missingNode: missing, notices };
   } finally {
     client.close();
   }

@@ -25,6 +25,22 @@ export interface RawService {
   readonly status?: Optional<Raw<V1ServiceStatus>>;
 }
 
+/** The first cluster IP: "None" of a headless Service, empty until the API server assigns one. */
+export function firstClusterIP({ clusterIP, clusterIPs }: RawServiceSpec): string | undefined {
+  return clusterIP || clusterIPs?.[0];
+}
+
+/** `externalTrafficPolicy` has an effect for these Services only, and may be left over on others. */
+export function isReachedFromOutside({ type, externalIPs }: RawServiceSpec): boolean {
+  if (type === "LoadBalancer" || type === "NodePort") return true;
+  return (type || "ClusterIP") === "ClusterIP" && Boolean(externalIPs?.length);
+}
+
+/** Whether a health check node port has an effect for a Service. */
+export function hasHealthChecks({ type, externalTrafficPolicy }: RawServiceSpec): boolean {
+  return type === "LoadBalancer" && externalTrafficPolicy === "Local";
+}
+
 /** Returns the entries of `status.loadBalancer.ingress`, none if there is no such field. */
 export function ingressOf({ status }: RawService): readonly RawIngress[] {
   return status?.loadBalancer?.ingress ?? [];

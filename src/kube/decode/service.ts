@@ -18,7 +18,15 @@ import {
   type UsablePart,
   valid,
 } from "./decode.ts";
-import { ingressOf, type RawService, type RawServicePort, type RawServiceSpec } from "./raw-service.ts";
+import {
+  firstClusterIP,
+  hasHealthChecks,
+  ingressOf,
+  isReachedFromOutside,
+  type RawService,
+  type RawServicePort,
+  type RawServiceSpec,
+} from "./raw-service.ts";
 import { clusterIPsOf, externalAddressesOf, NO_EXTERNAL_ADDRESSES } from "./service-addresses.ts";
 import { independent, shapeOf } from "./shape.ts";
 
@@ -102,7 +110,7 @@ function notServed({ metadata, spec }: RawService, { omitted }: UsablePart): str
   if (hasLabel(metadata, PROXY_NAME_LABEL))
     return `is handled by another proxy: it has the label ${PROXY_NAME_LABEL}`;
   if (spec.type === "ExternalName") return "is of type ExternalName";
-  const clusterIP = spec.clusterIP || spec.clusterIPs?.[0];
+  const clusterIP = firstClusterIP(spec);
   if (clusterIP === "None") return "is headless";
   if (clusterIP || omitted.some((path) => path.startsWith("spec.clusterIP"))) return undefined;
   return "has no cluster IP (the API server assigns it)";
@@ -140,13 +148,6 @@ function affinityOf(spec: RawServiceSpec): number {
   return spec.sessionAffinityConfig?.clientIP?.timeoutSeconds ?? DEFAULT_AFFINITY_SECONDS;
 }
 
-/** `externalTrafficPolicy` has an effect for these Services only, and may be left over on others. */
-function isReachedFromOutside(spec: RawServiceSpec): boolean {
-  if (spec.type === "LoadBalancer" || spec.type === "NodePort") return true;
-  return (spec.type || "ClusterIP") === "ClusterIP" && Boolean(spec.externalIPs?.length);
-}
-
 function healthCheckNodePortOf(spec: RawServiceSpec): number {
-  const isChecked = spec.type === "LoadBalancer" && spec.externalTrafficPolicy === "Local";
-  return isChecked ? (spec.healthCheckNodePort ?? 0) : 0;
+  return hasHealthChecks(spec) ? (spec.healthCheckNodePort ?? 0) : 0;
 }
