@@ -1,6 +1,6 @@
 import type { DaemonProblem } from "../../socket/daemon-protocol.ts";
 import { isOwnLivez, type ProxyHealth, readHealth } from "../http-answer.ts";
-import { fault, type HostFinding, ok, warning } from "./finding.ts";
+import { type Finding, fault, type HostFinding, named, ok, warning } from "./finding.ts";
 import type { HealthFact } from "./host-facts.ts";
 
 /** The state of the daemon that should run on this host, from its socket and its health checks. */
@@ -28,12 +28,12 @@ export interface DaemonSocketFact {
  */
 export function judgeDaemon(fact: DaemonFact, hasTables: boolean | undefined): HostFinding[] {
   const { socket, health } = fact;
-  const daemonFinding =
+  const finding =
     health.kind === "answers"
       ? judgeAnswers(health, socket, hasTables)
       : judgeSilence(health, fact, hasTables);
   const problems = (socket?.problems ?? []).map(({ kind, ...problem }) => ({ check: kind, ...problem }));
-  return [daemonFinding, ...problems];
+  return [...named("daemon", [finding]), ...problems];
 }
 
 const LOOK = "check its log and the output of nft-proxy diff";
@@ -44,20 +44,19 @@ function judgeSilence(
   health: Exclude<HealthFact, { readonly kind: "answers" }>,
   { socket, socketProblem }: DaemonFact,
   hasTables: boolean | undefined,
-): HostFinding {
+): Finding {
   if (socketProblem !== undefined) {
     const more = health.kind === "off" ? "" : `, and its health checks do not answer at ${health.url}`;
     const means = "rules are not updated while it hangs";
-    return fault("daemon", `${socketProblem}${more}`, means, "save its log, then restart it");
+    return fault(`${socketProblem}${more}`, means, "save its log, then restart it");
   }
   if (socket === undefined) {
     const found =
       health.kind === "off"
         ? "no daemon answers on its socket, and its health checks are switched off"
         : `no daemon answers at ${health.url} (${health.reason})`;
-    if (hasTables !== true) return ok("daemon", found);
+    if (hasTables !== true) return ok(found);
     return warning(
-      "daemon",
       found,
       "rules of nft-proxy are in the kernel, and no daemon updates them",
       "start the daemon again (see its log for why it ended), or remove its rules with nft-proxy cleanup",
@@ -65,46 +64,42 @@ function judgeSilence(
   }
   if (health.kind === "silent")
     return warning(
-      "daemon",
       `the daemon answers at ${socket.path}, but its health checks do not at ${health.url} (${health.reason})`,
       "the kubelet restarts a pod that does not answer, and load balancers avoid this node",
       "see its log for why it cannot listen there",
     );
   const found = `the daemon answers at ${socket.path}; its health checks are switched off`;
-  return ok("daemon", socket.dryRun && hasTables === false ? `${found}; ${DRY_RUN}` : found);
+  return ok(socket.dryRun && hasTables === false ? `${found}; ${DRY_RUN}` : found);
 }
 
 function judgeAnswers(
   { url, healthz, livez }: Extract<HealthFact, { readonly kind: "answers" }>,
   socket: DaemonSocketFact | undefined,
   hasTables: boolean | undefined,
-): HostFinding {
+): Finding {
   const body = readHealth(healthz);
   if (body === undefined)
     return warning(
-      "daemon",
       `another program than a service proxy answers at ${url} (HTTP ${healthz.status})`,
       "load balancers that check this address get a wrong answer",
       "choose another --healthz-bind-address",
     );
   if (!isOwnLivez(readHealth(livez))) return judgeOtherProxy(url, socket, hasTables);
   const found = `the daemon at ${url} ${lastSyncText(body)}`;
-  if (socket?.dryRun && hasTables === false) return ok("daemon", `${found}; ${DRY_RUN}`);
+  if (socket?.dryRun && hasTables === false) return ok(`${found}; ${DRY_RUN}`);
   // Without its socket, it is unknown whether it runs with --dry-run.
   if (hasTables === false && !socket?.problems.some(({ level }) => level === "fault"))
     return warning(
-      "daemon",
       `${found}, and there are no tables of nft-proxy`,
       `it has not programmed any rules yet, ${socket === undefined ? "runs with --dry-run, " : ""}or another program has just deleted them`,
       "run doctor again in some seconds; if there are still none, check its log",
     );
   const reasons = reasonsText(body, socket);
   const why = reasons || "no reason given";
-  if (livez.status !== 200) return fault("daemon", found, `it is not healthy: ${why}`, LOOK);
-  if (healthz.status !== 200)
-    return warning("daemon", found, `load balancers are told to avoid this node: ${why}`);
+  if (livez.status !== 200) return fault(found, `it is not healthy: ${why}`, LOOK);
+  if (healthz.status !== 200) return warning(found, `load balancers are told to avoid this node: ${why}`);
   // Load balancers need not avoid the node for these.
-  return reasons === "" ? ok("daemon", found) : warning("daemon", found, reasons, LOOK);
+  return reasons === "" ? ok(found) : warning(found, reasons, LOOK);
 }
 
 /** Judges another service proxy that answers instead of the daemon. */
@@ -112,19 +107,17 @@ function judgeOtherProxy(
   url: string,
   socket: DaemonSocketFact | undefined,
   hasTables: boolean | undefined,
-): HostFinding {
+): Finding {
   const found = `another service proxy, such as kube-proxy, answers at ${url}`;
   if (socket !== undefined)
     return warning(
-      "daemon",
       `${found}, alongside the daemon at ${socket.path}`,
       "both program rules, and load balancers see the health of the other one",
       "stop kube-proxy on this node",
     );
   if (hasTables !== true)
-    return warning("daemon", found, undefined, "stop kube-proxy before nft-proxy takes over its ports");
+    return warning(found, undefined, "stop kube-proxy before nft-proxy takes over its ports");
   return warning(
-    "daemon",
     found,
     "tables of nft-proxy are also in the kernel; without its daemon they are out of date, but still translate",
     "if nft-proxy runs here, stop kube-proxy; if it does not, remove its rules with nft-proxy cleanup",

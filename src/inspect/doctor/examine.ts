@@ -12,7 +12,7 @@ import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { localUrl, runningDaemon } from "../../socket/daemon-client.ts";
 import { supportedOptions, unsupportedFeatures } from "../../sync/supported-options.ts";
 import { type DaemonFact, judgeDaemon } from "./daemon-check.ts";
-import type { FeatureCheck, HostFinding } from "./finding.ts";
+import { type FeatureCheck, type HostFinding, named, warning } from "./finding.ts";
 import { judgeFirewalls } from "./firewall-check.ts";
 import {
   type DoctorHost,
@@ -83,16 +83,12 @@ async function judgeOptions(
   if (typeof unsupported === "string") {
     const means = "it is unknown whether nft and this kernel support the options";
     const action = "run `nft-proxy doctor` again when the node is less busy";
-    return [{ check: "nft", level: "warning", found: unsupported, means, action }];
+    return named("nft", [warning(unsupported, means, action)]);
   }
   return [
-    ...unsupported.map(({ name, missing, consequence }) => ({
-      check: name as FeatureCheck,
-      level: "warning" as const,
-      found: missing.message,
-      means: consequence,
-      action: missing.hint,
-    })),
+    ...unsupported.flatMap(({ name, missing: { message, hint }, consequence }) =>
+      named(name as FeatureCheck, [warning(message, consequence, hint)]),
+    ),
     ...judgeFeatures({ kernel, chains }, workingFeatures(supportedOptions(options, unsupported))),
   ];
 }

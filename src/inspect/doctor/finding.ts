@@ -39,9 +39,8 @@ export type CheckName =
 /** The name of a feature, or of a check of its own. */
 export type FeatureCheck = Branded<"FeatureCheck">;
 
-/** The result of a check. */
-export interface HostFinding {
-  readonly check: CheckName | FeatureCheck;
+/** What a check found out. */
+export interface Finding {
   readonly level: Level;
   /** The fact, at most one sentence, without a full stop. */
   readonly found: string;
@@ -51,11 +50,19 @@ export interface HostFinding {
   readonly action?: string | undefined;
 }
 
+/** The result of a check. */
+export interface HostFinding extends Finding {
+  readonly check: CheckName | FeatureCheck;
+}
+
+/** The results of a check. */
+export function named(check: HostFinding["check"], findings: Iterable<Finding>): HostFinding[] {
+  return Array.from(findings, (finding) => ({ check, ...finding }));
+}
+
 /** Returns the results of a level: the fact, its effect on Services, and the action to take. */
 function ofLevel(level: Level) {
-  return (check: HostFinding["check"], found: string, means?: string, action?: string): HostFinding => {
-    return { check, level, found, means, action };
-  };
+  return (found: string, means?: string, action?: string): Finding => ({ level, found, means, action });
 }
 
 /** A result without an effect on Services, or with a harmless one. */
@@ -66,9 +73,8 @@ export const warning = ofLevel("warning");
 export const fault = ofLevel("fault");
 
 /** The result of a check that needs the chains of a host, if these cannot be listed. */
-export function unlistedChains(check: HostFinding["check"], means: string): HostFinding {
+export function unlistedChains(means: string): Finding {
   return warning(
-    check,
     "unknown: cannot list the chains of this host",
     means,
     "see nft above; it needs root or CAP_NET_ADMIN in the node's network namespace",

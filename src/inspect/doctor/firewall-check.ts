@@ -1,5 +1,5 @@
 import type { HostChain } from "../../features/seam/feature.ts";
-import { type HostFinding, ok, unlistedChains, warning } from "./finding.ts";
+import { type Finding, type HostFinding, named, ok, unlistedChains, warning } from "./finding.ts";
 import type { HostFacts } from "./host-facts.ts";
 
 /** Effect on Services of a chain that drops by default, by its hook. */
@@ -27,23 +27,24 @@ const FIREWALLD_CHAIN = "INPUT_ZONES";
  * listed.
  */
 export function judgeFirewalls(chains: HostFacts["chains"]): HostFinding[] {
-  if (chains === undefined)
-    return [
-      unlistedChains("firewall", "chains of other software that drop traffic of Services are not reported"),
-    ];
-  const found = [...chains.flatMap(judgeChain), ...judgeFirewalld(chains)];
-  return found.length > 0 ? found : [ok("firewall", "no base chain of other software drops by default")];
+  const found =
+    chains === undefined
+      ? [unlistedChains("chains of other software that drop traffic of Services are not reported")]
+      : [...chains.flatMap(judgeChain), ...judgeFirewalld(chains)];
+  return named(
+    "firewall",
+    found.length > 0 ? found : [ok("no base chain of other software drops by default")],
+  );
 }
 
 /**
  * firewalld's policy is accept; the last rule of its chains rejects, and rules are not read here. Its chains
  * accept translated connections, except with `StrictForwardPorts` (firewalld 2.3) and in old versions.
  */
-function judgeFirewalld(chains: readonly HostChain[]): HostFinding[] {
+function judgeFirewalld(chains: readonly HostChain[]): Finding[] {
   if (!chains.some(({ table, name }) => table === FIREWALLD_TABLE || name === FIREWALLD_CHAIN)) return [];
   return [
     warning(
-      "firewall",
       "firewalld is active",
       "connections through Services pass (without StrictForwardPorts=yes); direct connections to pods are rejected unless its zones allow them",
       "add the pods' CIDRs to its zone `trusted`: firewall-cmd --permanent --zone=trusted --add-source=CIDR",
@@ -54,9 +55,9 @@ function judgeFirewalld(chains: readonly HostChain[]): HostFinding[] {
 /** Service proxies have a check of their own, and Services do not depend on ARP. */
 const NO_FIREWALL = /^ip6? (?:nft-proxy|kube-proxy)$|^arp /;
 
-function judgeChain({ table, name, base }: HostChain): HostFinding[] {
+function judgeChain({ table, name, base }: HostChain): Finding[] {
   const means = DROPS[base?.hook ?? ""];
   if (base?.policy !== "drop" || means === undefined || NO_FIREWALL.test(table)) return [];
   const found = `table ${table}, chain ${name} (hook ${base.hook}, priority ${base.prio}) drops by default`;
-  return [warning("firewall", found, means, ACTION)];
+  return [warning(found, means, ACTION)];
 }

@@ -4,7 +4,8 @@ import { FEATURES } from "../../features/registry.ts";
 import type { Service } from "../../model/service.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { frontendText } from "../../ruleset/keys.ts";
-import { type FeatureCheck, type HostFinding, ok, warning } from "./finding.ts";
+import type { NodeContext } from "../../ruleset/node-context.ts";
+import { type FeatureCheck, type Finding, type HostFinding, named, ok, warning } from "./finding.ts";
 import { type NodePortFacts, nodePortChanges } from "./migration-nodeports.ts";
 import { type KubeProxyMode, type ProxyTraces, tracedModes } from "./other-proxy-check.ts";
 import { ARP_SETTINGS, settingName } from "./settings-check.ts";
@@ -28,60 +29,68 @@ export function judgeMigration(facts: MigrationFacts): HostFinding[] {
   const answered = answeredMode === undefined ? [] : [answeredMode];
   const modes = [...new Set([...tracedModes(facts), ...answered])].sort();
   return [
-    judgeModes(modes),
+    ...named("migration", [judgeModes(modes)]),
     ...(modes.includes("ipvs") ? ipvsFindings(facts) : []),
-    ...Object.entries(PROGRAMS).flatMap(([table, program]) => judgeForward(table, program, facts)),
+    ...Object.entries(PROGRAMS).flatMap(([table, program]) =>
+      named("migration-forward", judgeForward(table, program, facts)),
+    ),
     ...("problem" in objects
-      ? [
-          warning(
-            "migration",
-            `unknown: the cluster's Services (${objects.problem})`,
-            "changes of NodePorts and session affinity are not listed",
-            "set --kubeconfig, or read the objects from files with --from",
-          ),
-        ]
+      ? named("migration", [unknownServices(objects.problem)])
       : [...nodePortChanges(modes, { ...facts, ...objects }), ...serviceChanges(objects)]),
   ];
 }
 
-function judgeModes(modes: readonly KubeProxyMode[]): HostFinding {
-  if (modes.length > 0) return ok("migration", `kube-proxy has rules on this host (mode ${listText(modes)})`);
+function unknownServices(problem: string): Finding {
   return warning(
-    "migration",
+    `unknown: the cluster's Services (${problem})`,
+    "changes of NodePorts and session affinity are not listed",
+    "set --kubeconfig, or read the objects from files with --from",
+  );
+}
+
+function judgeModes(modes: readonly KubeProxyMode[]): Finding {
+  if (modes.length > 0) return ok(`kube-proxy has rules on this host (mode ${listText(modes)})`);
+  return warning(
     "unknown: there are no rules of kube-proxy on this host",
     "changes that depend on kube-proxy's mode are not listed",
     "run this command as root on a node with kube-proxy",
   );
 }
 
-function* serviceChanges({ services, nodeContext, conflicts }: MigratingServices): Generator<HostFinding> {
+function serviceChanges({ services, nodeContext, conflicts }: MigratingServices): HostFinding[] {
   const sticky = services.filter(({ affinitySeconds }) => affinitySeconds > 0);
-  if (sticky.length > 0)
-    yield warning(
-      "migration-affinity",
-      countedNames(sticky, "session affinity"),
-      "each client is balanced once more and may get another endpoint",
-      "migrate at a quiet time if endpoints keep sessions",
-    );
   const ranged = services.filter(hasIntervals);
-  const [context] = nodeContext;
+  return [
+    ...named("migration-affinity", sticky.length === 0 ? [] : [affinityChange(sticky)]),
+    ...named("migration-port-ranges", ranged.length === 0 ? [] : [rangeChange(ranged, nodeContext)]),
+    ...named("migration-conflict", conflicts.map(conflictChange)),
+  ];
+}
+
+function affinityChange(sticky: readonly Service[]): Finding {
+  return warning(
+    countedNames(sticky, "session affinity"),
+    "each client is balanced once more and may get another endpoint",
+    "migrate at a quiet time if endpoints keep sessions",
+  );
+}
+
+function rangeChange(ranged: readonly Service[], [context]: NodeContext): Finding {
   const areVirtual = context === undefined || INTERVALS?.areVirtual(context) === true;
-  if (ranged.length > 0)
-    yield warning(
-      "migration-port-ranges",
-      countedNames(ranged, "port ranges"),
-      `only nodes with nft-proxy serve them${areVirtual ? ", but not at addresses of their own" : ""}; kube-proxy does not`,
-      "send connections to these ports only to migrated nodes",
-    );
-  for (const { frontend, winner, losers } of conflicts) {
-    const names = [winner, ...losers].map(({ service }) => service.name);
-    yield warning(
-      "migration-conflict",
-      `${frontendText(frontend)} is claimed by ${listText(names)}`,
-      `${winner.service.name}, the oldest, will get it; kube-proxy chooses arbitrarily`,
-      "remove the address and port from the others",
-    );
-  }
+  return warning(
+    countedNames(ranged, "port ranges"),
+    `only nodes with nft-proxy serve them${areVirtual ? ", but not at addresses of their own" : ""}; kube-proxy does not`,
+    "send connections to these ports only to migrated nodes",
+  );
+}
+
+function conflictChange({ frontend, winner, losers }: Conflict): Finding {
+  const names = [winner, ...losers].map(({ service }) => service.name);
+  return warning(
+    `${frontendText(frontend)} is claimed by ${listText(names)}`,
+    `${winner.service.name}, the oldest, will get it; kube-proxy chooses arbitrarily`,
+    "remove the address and port from the others",
+  );
 }
 
 /** `2 Services with port ranges (shop/cart and shop/web)` */
@@ -96,13 +105,12 @@ const PROGRAMS: Readonly<Record<string, string>> = { "ip filter": "iptables", "i
  * Reports connections that no rule accepts without kube-proxy: its iptables and ipvs modes accept masqueraded
  * and established connections in a chain of FORWARD, whose policy Docker and ufw set to drop.
  */
-function judgeForward(table: string, program: string, { chains = [] }: MigrationFacts): HostFinding[] {
+function judgeForward(table: string, program: string, { chains = [] }: MigrationFacts): Finding[] {
   const ofTable = chains.filter((chain) => chain.table === table);
   const drops = ofTable.some(({ base }) => base?.hook === "forward" && base.policy === "drop");
   if (!drops || !ofTable.some(({ name }) => name === "KUBE-FORWARD")) return [];
   return [
     warning(
-      "migration-forward",
       `the hook forward of table ${table} drops by default, and kube-proxy's chain KUBE-FORWARD accepts Services' connections there`,
       "once kube-proxy's rules are gone, these are dropped unless other rules, such as the CNI plugin's, accept them",
       `make it accept them: ${program} -A FORWARD -m conntrack --ctstate DNAT,RELATED,ESTABLISHED -j ACCEPT`,
@@ -114,24 +122,23 @@ function judgeForward(table: string, program: string, { chains = [] }: Migration
  * Reports changes when ipvs mode ends, which has the addresses of Services on an interface of the node, with
  * what features have found out.
  */
-function* ipvsFindings({ settings, ipvsSchedulers, objects }: MigrationFacts): Generator<HostFinding> {
-  yield ok(
-    "migration-cluster-ips",
-    "cluster IPs will no longer be addresses of this node",
-    "ports that no Service has will be refused; with ipvs they reach programs of this host",
-  );
+function ipvsFindings({ settings, ipvsSchedulers, objects }: MigrationFacts): HostFinding[] {
   const arp = ARP_SETTINGS.filter((path) => (settings.get(path) ?? 0) !== 0);
-  if (arp.length > 0)
-    yield ok(
-      "migration-strict-arp",
-      listText(arp.map((path) => `${settingName(path)} is ${settings.get(path)}`)),
-      "strictARP, which load balancers such as MetalLB need with ipvs, is not needed: no interface has the addresses of Services",
-      "set them to 0 once kube-proxy is gone, unless other software needs them",
-    );
+  const arpChange = ok(
+    listText(arp.map((path) => `${settingName(path)} is ${settings.get(path)}`)),
+    "strictARP, which load balancers such as MetalLB need with ipvs, is not needed: no interface has the addresses of Services",
+    "set them to 0 once kube-proxy is gone, unless other software needs them",
+  );
   const context = "problem" in objects ? undefined : objects.nodeContext[0];
-  for (const { ipvs } of FEATURES) {
-    if (ipvs === undefined) continue;
-    for (const finding of ipvs.findings({ context, schedulers: ipvsSchedulers }))
-      yield { check: ipvs.check as FeatureCheck, ...finding };
-  }
+  const of = { context, schedulers: ipvsSchedulers };
+  return [
+    ...named("migration-cluster-ips", [CLUSTER_IPS_CHANGE]),
+    ...named("migration-strict-arp", arp.length === 0 ? [] : [arpChange]),
+    ...FEATURES.flatMap(({ ipvs }) => (ipvs ? named(ipvs.check as FeatureCheck, ipvs.findings(of)) : [])),
+  ];
 }
+
+const CLUSTER_IPS_CHANGE = ok(
+  "cluster IPs will no longer be addresses of this node",
+  "ports that no Service has will be refused; with ipvs they reach programs of this host",
+);

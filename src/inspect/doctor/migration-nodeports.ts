@@ -2,7 +2,7 @@ import { counted, listText } from "../../base/text.ts";
 import { compareAddresses, familyOf, isLinkLocal, isLoopback } from "../../model/ip.ts";
 import { addressesOf, hasFamily, type Service } from "../../model/service.ts";
 import type { FamilyContext, NodeContext } from "../../ruleset/node-context.ts";
-import { type HostFinding, ok, warning } from "./finding.ts";
+import { type Finding, type HostFinding, named, ok, warning } from "./finding.ts";
 import type { HostFacts } from "./host-facts.ts";
 import type { KubeProxyMode } from "./other-proxy-check.ts";
 import { ROUTE_LOCALNET } from "./settings-check.ts";
@@ -25,29 +25,28 @@ export function nodePortChanges(modes: readonly KubeProxyMode[], facts: NodePort
   if (ported.length === 0 || !modes.some((mode) => mode !== "nftables")) return [];
   const ofIPv4 = ported.filter((service) => hasFamily(service, "ip"));
   const hadLoopback = modes.includes("iptables") && settings.get(ROUTE_LOCALNET) === 1 && ofIPv4.length > 0;
-  return [addressChange(ported, facts), ...(hadLoopback ? [loopbackChange(ofIPv4, nodeContext)] : [])];
+  return [
+    ...named("migration-nodeport-addresses", [addressChange(ported, facts)]),
+    ...named("migration-nodeport-loopback", hadLoopback ? [loopbackChange(ofIPv4, nodeContext)] : []),
+  ];
 }
 
-function addressChange(ported: readonly Service[], facts: NodePortFacts): HostFinding {
-  const check = "migration-nodeport-addresses";
+function addressChange(ported: readonly Service[], facts: NodePortFacts): Finding {
   const { hostAddresses } = facts;
   if (hostAddresses === undefined)
-    return warning(check, `unknown: the addresses of this host on which ${namesOf(ported)} will not answer`);
+    return warning(`unknown: the addresses of this host on which ${namesOf(ported)} will not answer`);
   const lost = lostAddresses(ported, facts, hostAddresses);
-  if (lost.length === 0) return ok(check, `${namesOf(ported)} will answer on the same addresses as before`);
+  if (lost.length === 0) return ok(`${namesOf(ported)} will answer on the same addresses as before`);
   return warning(
-    check,
     `${namesOf(ported)} will not answer on ${listText(lost)}`,
     "kube-proxy's iptables and ipvs modes serve all addresses of a node, unless its nodePortAddresses were set",
     "set nodePortAddresses (--nodeport-addresses) to all, or to the CIDRs of the addresses that clients use",
   );
 }
 
-function loopbackChange(ported: readonly Service[], nodeContext: NodeContext): HostFinding {
-  const check = "migration-nodeport-loopback";
+function loopbackChange(ported: readonly Service[], nodeContext: NodeContext): Finding {
   if (!nodeContext.some(({ family, loopbackNodePorts }) => family === "ip" && loopbackNodePorts))
     return warning(
-      check,
       `${namesOf(ported)} will not answer on 127.0.0.1`,
       "kube-proxy's iptables mode serves them there (route_localnet is 1)",
       "if a program of the node needs it, such as a container runtime with a local registry, add localhost to nodePortAddresses (TCP)",
@@ -55,9 +54,9 @@ function loopbackChange(ported: readonly Service[], nodeContext: NodeContext): H
   const withoutTcp = ported.filter(({ ports }) =>
     ports.some(({ nodePort, protocol }) => nodePort !== 0 && protocol !== "tcp"),
   );
-  if (withoutTcp.length === 0) return ok(check, `${namesOf(ported)} answer on 127.0.0.1`);
+  if (withoutTcp.length === 0) return ok(`${namesOf(ported)} answer on 127.0.0.1`);
   const found = `UDP and SCTP ${namesOf(withoutTcp)} will not answer on 127.0.0.1`;
-  return warning(check, found, "localhost in nodePortAddresses only serves TCP");
+  return warning(found, "localhost in nodePortAddresses only serves TCP");
 }
 
 function namesOf(ported: readonly Service[]): string {

@@ -1,6 +1,6 @@
 import { counted, listText } from "../../base/text.ts";
 import { type CostlyTable, costlyTablesAdvice } from "../../kernel/others-sets.ts";
-import { type HostFinding, ok, unlistedChains, warning } from "./finding.ts";
+import { type Finding, type HostFinding, named, ok, unlistedChains, warning } from "./finding.ts";
 import type { HostFacts } from "./host-facts.ts";
 
 /** kube-proxy's modes on Linux. */
@@ -15,34 +15,31 @@ const IPVS_INTERFACE = "kube-ipvs0";
 /** The interface of kube-router's service proxy, with the addresses of all Services. */
 const KUBE_ROUTER_INTERFACE = "kube-dummy-if";
 
-const CHECK = "other-proxy";
 const BOTH = "two service proxies translate the same connections, and either may win";
 const REPLACED = "if it has been replaced: stop it on this node, then";
 
 /** Checks for rules of other service proxies besides ours. */
 export function judgeOtherProxies(traces: ProxyTraces): HostFinding[] {
   const found = [...kubeProxyFindings(traces), ...otherProxyFindings(traces)];
-  return found.length > 0 ? found : [ok(CHECK, "no other service proxy has left rules here")];
+  return named("other-proxy", found.length > 0 ? found : [ok("no other service proxy has left rules here")]);
 }
 
-function* kubeProxyFindings(traces: ProxyTraces): Generator<HostFinding> {
+function* kubeProxyFindings(traces: ProxyTraces): Generator<Finding> {
   const [ofNftables, ofIptables, ofIpvs] = [
     nftablesTables(traces),
     iptablesTables(traces),
     ipvsTraces(traces),
   ];
   if (traces.chains === undefined)
-    yield unlistedChains(CHECK, "rules of kube-proxy's nftables and iptables modes are not reported");
+    yield unlistedChains("rules of kube-proxy's nftables and iptables modes are not reported");
   if (ofNftables.length > 0)
     yield warning(
-      CHECK,
       `kube-proxy's tables exist: ${ofNftables.join(", ")}`,
       "harmless while kube-proxy runs; stale once it is gone, and its rules may then still redirect connections",
       `${REPLACED} nft-proxy cleanup --kube-proxy`,
     );
   if (ofIptables.length > 0)
     yield warning(
-      CHECK,
       `the chain KUBE-SERVICES of kube-proxy's iptables mode is in ${ofIptables.join(", ")}`,
       "whichever translates a connection first wins",
       `${REPLACED} kube-proxy --cleanup, or restart the node`,
@@ -50,47 +47,41 @@ function* kubeProxyFindings(traces: ProxyTraces): Generator<HostFinding> {
   // kube-proxy translates in the table nat; iptables-legacy creates any table that it lists.
   if (traces.legacyTables.includes("nat"))
     yield warning(
-      CHECK,
       `legacy iptables has tables: ${traces.legacyTables.join(", ")}`,
       "kube-proxy's rules may be in them, where nft cannot see them",
       "check with `iptables-legacy-save | grep KUBE-SERVICES`; to remove them, kube-proxy --cleanup, or restart the node",
     );
   if (ofIpvs.length > 0)
     yield warning(
-      CHECK,
       `kube-proxy's ipvs mode has left ${listText([...virtualServers(traces), ...ofIpvs])}`,
       "addresses of Services are this node's own, and IPVS answers where nft-proxy does not translate",
       `${REPLACED} kube-proxy --cleanup, or restart the node`,
     );
 }
 
-function* otherProxyFindings(traces: ProxyTraces): Generator<HostFinding> {
+function* otherProxyFindings(traces: ProxyTraces): Generator<Finding> {
   const { interfaces } = traces;
   const servers = virtualServers(traces);
   // IPVS of software that serves no Services, such as keepalived.
   if (servers.length > 0 && ipvsTraces(traces).length === 0 && !interfaces.has(KUBE_ROUTER_INTERFACE))
     yield ok(
-      CHECK,
       `${listText(servers)} of other software than kube-proxy`,
       "no address and port of a Service may be among them",
     );
   if (interfaces.has(KUBE_ROUTER_INTERFACE))
     yield warning(
-      CHECK,
       `the interface ${KUBE_ROUTER_INTERFACE} of kube-router's service proxy exists`,
       BOTH,
       "run kube-router with --run-service-proxy=false and restart the node, or remove nft-proxy",
     );
   if (interfaces.has("bpfout.cali"))
     yield warning(
-      CHECK,
       "the interface bpfout.cali of Calico's eBPF data plane exists",
       BOTH,
       "set bpfEnabled to false (FelixConfiguration), or remove nft-proxy",
     );
   if (interfaces.has("cilium_host"))
     yield ok(
-      CHECK,
       "Cilium is on this node (interface cilium_host)",
       "it balances pods' connections to ClusterIPs itself, and with kubeProxyReplacement everything that nft-proxy does",
       "make sure that kubeProxyReplacement is false",
@@ -155,24 +146,23 @@ export function judgeCalico(chains: HostFacts["chains"] = []): HostFinding[] {
     ...(hasIptables ? ["iptables (chains cali-*)"] : []),
   ];
   if (used.length === 0) return [];
-  return [
+  return named("calico", [
     (hasIptables ? warning : ok)(
-      "calico",
       `Calico's Felix programs ${used.join(" and ")}`,
       "with nftablesMode Auto it uses iptables once kube-proxy's tables are gone",
       "set nftablesMode to Enabled (FelixConfiguration, or linuxDataplane Nftables of the operator's Installation)",
     ),
-  ];
+  ]);
 }
 
 /** Reports tables of other software that make transactions slow. */
 export function judgeCostlyTables(tables: readonly CostlyTable[]): HostFinding[] {
-  return tables.map((one) =>
+  const findings = tables.map((one) =>
     warning(
-      "other-sets",
       `table ${one.table} has ${counted(one.sets, "set")}`,
       `nft reads them for each change of both IP families and in most other calls: some ${one.ms} ms of CPU time`,
       costlyTablesAdvice([one]),
     ),
   );
+  return named("other-sets", findings);
 }

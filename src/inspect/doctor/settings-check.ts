@@ -1,7 +1,7 @@
 import { type ByFamily, FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { listText } from "../../base/text.ts";
 import type { ProxyOptions } from "../../config/options.ts";
-import { fault, type HostFinding, ok, warning } from "./finding.ts";
+import { type Finding, fault, type HostFinding, named, ok, warning } from "./finding.ts";
 import type { HostFacts } from "./host-facts.ts";
 
 /** Families of the cluster; undefined if unknown. */
@@ -101,23 +101,23 @@ export const SETTING_PATHS: readonly string[] = [
  */
 export function judgeSettings(facts: SettingsFacts): HostFinding[] {
   return [
-    ...SETTING_ROWS.flatMap((row) => judgeSetting(row, facts)),
-    ...judgeBridges(facts),
-    judgeConntrack(facts),
+    ...SETTING_ROWS.flatMap((row) => named(row.check, judgeSetting(row, facts))),
+    ...named("bridge-netfilter", judgeBridges(facts)),
+    ...named("conntrack-table", [judgeConntrack(facts)]),
   ];
 }
 
 function judgeSetting(
-  { check, path, family, isBad, isOfCluster, level, means, action }: SettingRow,
+  { path, family, isBad, isOfCluster, level, means, action }: SettingRow,
   { settings, families, used }: SettingsFacts,
-): HostFinding[] {
+): Finding[] {
   const value = settings.get(path);
   if (value === undefined || !families.includes(family)) return [];
   const found = `${settingName(path)} is ${value}`;
-  if (!isBad(value)) return [ok(check, found)];
-  if (isOfCluster === undefined || used === undefined) return [{ check, level, found, means, action }];
-  if (used.includes(family)) return [fault(check, found, means, action)];
-  return [ok(check, found, `the cluster has no ${FAMILY_NAMES[family]}, by its clusterCIDR`)];
+  if (!isBad(value)) return [ok(found)];
+  if (isOfCluster === undefined || used === undefined) return [{ level, found, means, action }];
+  if (used.includes(family)) return [fault(found, means, action)];
+  return [ok(found, `the cluster has no ${FAMILY_NAMES[family]}, by its clusterCIDR`)];
 }
 
 /** Returns sysctl's name of a path: `net.ipv4.ip_forward`. */
@@ -130,19 +130,18 @@ export function settingName(path: string): string {
  * through the bridge. Unless it passes the IP hooks, it keeps the endpoint's address, which the client does
  * not expect. kube-proxy also needs this. IPv6 only matters if the cluster is known to have it.
  */
-function judgeBridges({ interfaces, settings, used = ["ip"] }: SettingsFacts): HostFinding[] {
+function judgeBridges({ interfaces, settings, used = ["ip"] }: SettingsFacts): Finding[] {
   const bridges = POD_BRIDGES.filter((name) => interfaces.has(name));
   if (bridges.length === 0) return [];
   const found = `pods are on the bridge ${listText(bridges)}`;
   const paths = FAMILIES.filter((family) => used.includes(family)).map((family) => BRIDGE_SETTINGS[family]);
   const bypassing = paths.filter((path) => settings.get(path) !== 1);
-  if (bypassing.length === 0) return [ok("bridge-netfilter", `${found}, whose packets pass the rules`)];
+  if (bypassing.length === 0) return [ok(`${found}, whose packets pass the rules`)];
   const why = bypassing.every((path) => settings.has(path))
     ? `${listText(bypassing.map(settingName))} is not 1`
     : "the module br_netfilter is not loaded";
   return [
     warning(
-      "bridge-netfilter",
       `${found}, and ${why}`,
       "a pod gets no answer from an endpoint on the same bridge through a Service: the answer bypasses the rules",
       `load br_netfilter (modules-load.d), and set ${listText(bypassing.map((path) => `${settingName(path)}=1`))} (sysctl.d)`,
@@ -152,19 +151,16 @@ function judgeBridges({ interfaces, settings, used = ["ip"] }: SettingsFacts): H
 
 const GROW = "raise net.netfilter.nf_conntrack_max (sysctl.d), or run `nft-proxy run --init-only` as root";
 
-function judgeConntrack({ settings, wantedConnections }: SettingsFacts): HostFinding {
-  const check = "conntrack-table";
+function judgeConntrack({ settings, wantedConnections }: SettingsFacts): Finding {
   const max = settings.get(CONNTRACK_MAX);
-  if (max === undefined) return ok(check, "connection tracking is not in use yet");
+  if (max === undefined) return ok("connection tracking is not in use yet");
   const count = settings.get(CONNTRACK_COUNT) ?? 0;
-  if (max === 0) return ok(check, `${count} connections are tracked, without a limit`);
+  if (max === 0) return ok(`${count} connections are tracked, without a limit`);
   const found = `${count} of ${max} connections are tracked`;
-  if (count / max >= 0.95)
-    return fault(check, found, "new connections are dropped when the table is full", GROW);
-  if (count / max >= 0.8)
-    return warning(check, found, "new connections are dropped once the table is full", GROW);
-  if (max >= wantedConnections) return ok(check, found);
-  return warning(check, found, `the configuration asks for ${wantedConnections}`, GROW);
+  if (count / max >= 0.95) return fault(found, "new connections are dropped when the table is full", GROW);
+  if (count / max >= 0.8) return warning(found, "new connections are dropped once the table is full", GROW);
+  if (max >= wantedConnections) return ok(found);
+  return warning(found, `the configuration asks for ${wantedConnections}`, GROW);
 }
 
 /** Checks whether the mode of the options can distinguish traffic of pods. */
@@ -174,13 +170,12 @@ export function judgeClusterCidr({
 }: Pick<ProxyOptions, "detectLocal" | "clusterCIDRs">): HostFinding[] {
   if (detectLocal.kind !== "cluster-cidr") return [];
   const cidrs = Object.values(clusterCIDRs).flat();
-  if (cidrs.length > 0) return [ok("cluster-cidr", `pods are detected by ${cidrs.join(", ")}`)];
-  return [
+  if (cidrs.length > 0) return named("cluster-cidr", [ok(`pods are detected by ${cidrs.join(", ")}`)]);
+  return named("cluster-cidr", [
     warning(
-      "cluster-cidr",
       "detect-local-mode is ClusterCIDR, but there is no cluster CIDR",
       "traffic of pods cannot be distinguished: no traffic to cluster IPs is masqueraded, and pods do not use the short cut for external addresses",
       "set clusterCIDR (--cluster-cidr) to the pods' CIDRs, or choose another detect-local-mode",
     ),
-  ];
+  ]);
 }
