@@ -30,9 +30,8 @@ export function exclusions(
 ): (diagnostic: Diagnostic) => boolean {
   for (const item of items) refuseUnknown(item);
   const excluded = new Set(items.map((item) => item.replace("/", " ")));
-  const byObject = new Map<string, object>();
   const subjects = [...objects.services, ...objects.endpointSlices, ...ignored, ...invalid];
-  for (const subject of subjects) byObject.set(subject.object, annotationsOf(subject));
+  const byObject = new Map(subjects.map((subject) => [subject.object, annotationsOf(subject)]));
   return ({ code, object }) =>
     excluded.has(code) ||
     (object !== undefined &&

@@ -36,12 +36,16 @@ export function otherTablesVerdict(
   if (rules.length > 0 && stopped < 1 - 1e-9) return notUnderstoodVerdict(connection, rules, outcomes);
   if (stops.size === 0) return answersVerdict(followed) ?? translatedElsewhere(outcomes);
   const results = new Set([...stops.values()].map(({ result }) => result));
-  const [result] = results;
-  if (result === undefined || results.size > 1 || stopped < 1 - 1e-9) {
-    const parts = [...stops].map(([text, { probability }]) => `${Math.round(probability * 100)} % ${text}`);
-    return { result: "varies", cause: "other-table", message: listText(parts), action: ACTION };
-  }
-  return { result, cause: "other-table", message: listText([...stops.keys()]), action: ACTION };
+  const [result = "varies"] = results;
+  const isSure = results.size === 1 && stopped >= 1 - 1e-9;
+  const parts = Array.from(stops, ([text, { probability }]) =>
+    isSure ? text : `${Math.round(probability * 100)} % ${text}`,
+  );
+  return otherTable(isSure ? result : "varies", listText(parts));
+}
+
+function otherTable(result: Result, message: string, action = ACTION): Verdict {
+  return { result, cause: "other-table", message, action };
 }
 
 /** Maximum number of possible replies to follow for one connection. */
@@ -57,12 +61,11 @@ function answersVerdict({ tables, host, packet, outcomes }: FollowedConnection):
   const stopped = stops.reduce((sum, [, { probability }]) => sum + probability, 0) / followed.length;
   if (stopped < 1e-9) return undefined;
   const share = stopped < 1 - 1e-9 ? `${percentText(stopped)} of ` : "";
-  return {
-    result: share === "" ? "dropped" : "varies",
-    cause: "other-table",
-    message: `${share}its answers are ${listText(stops.map(([text]) => text))}`,
-    action: "let that software accept established connections (ct state established,related)",
-  };
+  return otherTable(
+    share === "" ? "dropped" : "varies",
+    `${share}its answers are ${listText(stops.map(([text]) => text))}`,
+    "let that software accept established connections (ct state established,related)",
+  );
 }
 
 interface Stop {
@@ -166,12 +169,8 @@ function translatedElsewhere(outcomes: readonly Outcome[]): Verdict | undefined 
   const [chain] = targets.values();
   const [result] = results;
   if (chain === undefined || result === undefined) return undefined;
-  return {
-    result: results.size === 1 ? result : "varies",
-    cause: "other-table",
-    message: `${chain} translates it to ${listText([...targets.keys()])} before nft-proxy's rules do`,
-    action: ACTION,
-  };
+  const message = `${chain} translates it to ${listText([...targets.keys()])} before nft-proxy's rules do`;
+  return otherTable(results.size === 1 ? result : "varies", message);
 }
 
 /** A connection's outcomes by the tables of all software, and the input of the evaluation. */

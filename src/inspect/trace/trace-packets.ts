@@ -1,9 +1,7 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
-import type { Clock } from "../../base/clock.ts";
-import { AppError } from "../../base/errors.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import type { Nft } from "../../kernel/nft.ts";
-import { type FollowedProgram, type FollowLines, followLines } from "../../kernel/running-programs.ts";
+import { type FollowLines, followLines } from "../../kernel/running-programs.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { removeStaleTraceTables, traceTableName, untilListening } from "../../kernel/trace-tables.ts";
 import { type PacketStory, StoryCollector } from "./packet-story.ts";
@@ -57,76 +55,56 @@ export async function* tracePackets(options: TraceOptions): AsyncGenerator<Packe
   }
 }
 
+/** The stories from the output of `nft monitor trace`, for a time or until `stop` resolves. */
 async function* storiesOf(
   table: string,
-  options: TraceOptions,
+  { nft, selections, durationMs, stop, follow = followLines }: TraceOptions,
 ): AsyncGenerator<PacketStory, void, undefined> {
-  const { nft, selections, durationMs, stop } = options;
-  const monitor = new StoryQueue(table, nft.path, options.follow ?? followLines, systemClock);
+  const now = () => systemClock.monotonic();
+  const collector = new StoryCollector(table, LIMITED_CHAIN, systemClock);
+  const ready: PacketStory[] = [];
+  const monitor = follow(nft.path, ["monitor", "trace"], (text) => {
+    if (isLossLine(text)) collector.lose();
+    const line = parseTraceLine(text);
+    if (line !== undefined) ready.push(...collector.add(line));
+  });
+  let failure: unknown;
+  monitor.ended.catch((error: unknown) => {
+    failure = error;
+  });
+  /** Returns the complete stories, after reading pending output: this process may have been suspended. */
+  const complete = async () => {
+    await nextTurn();
+    const stories = [...ready.splice(0), ...collector.silentFor(SILENCE_MS)];
+    return stories.sort((a, b) => a.sequence - b.sequence);
+  };
+  let isStopped = false;
+  const stopped = stop.then(() => {
+    isStopped = true;
+  });
   try {
     // The monitor first lists all rules; it prints no text of rules that are added later.
-    await Promise.race([untilListening(hostFiles, monitor.program.pid ?? 0), stop]);
+    await Promise.race([untilListening(hostFiles, monitor.pid ?? 0), stopped]);
     await nft.apply(armTransaction(table, selections, Math.ceil(durationMs / 1000) + SPARE_SECONDS));
-    yield* monitor.during(durationMs, stop);
-  } finally {
-    monitor.program.stop();
-  }
-}
-
-/** The stories from the output of `nft monitor trace`. */
-class StoryQueue {
-  readonly program: FollowedProgram;
-  readonly #clock: Clock;
-  readonly #collector: StoryCollector;
-  readonly #ready: PacketStory[] = [];
-  #failure: unknown;
-
-  constructor(table: string, nftPath: string, follow: FollowLines, clock: Clock) {
-    this.#clock = clock;
-    this.#collector = new StoryCollector(table, LIMITED_CHAIN, clock);
-    this.program = follow(nftPath, ["monitor", "trace"], (text) => this.#add(text));
-    this.program.ended.catch((error: unknown) => {
-      this.#failure = error ?? new AppError("HOST", `${nftPath} monitor trace ended`);
-    });
-  }
-
-  #add(text: string): void {
-    if (isLossLine(text)) this.#collector.lose();
-    const line = parseTraceLine(text);
-    if (line !== undefined) this.#ready.push(...this.#collector.add(line));
-  }
-
-  /**
-   * Yields stories for `ms` milliseconds or until `stop` resolves, then the rest of those that have begun.
-   */
-  async *during(ms: number, stop: Promise<unknown>): AsyncGenerator<PacketStory, void, undefined> {
-    let isStopped = false;
-    const stopped = stop.then(() => {
-      isStopped = true;
-    });
-    const deadline = this.#clock.monotonic() + ms;
-    for (let left = ms; !isStopped && left > 0; left = deadline - this.#clock.monotonic()) {
+    const deadline = now() + durationMs;
+    for (let left = durationMs; !isStopped && left > 0; left = deadline - now()) {
       await Promise.race([sleep(Math.min(CHECK_MS, left)), stopped]);
-      if (this.#failure !== undefined) {
+      if (failure !== undefined) {
         // Ctrl-C in a terminal also ends the monitor, perhaps before this process.
         await Promise.race([sleep(CHECK_MS), stopped]);
-        if (!isStopped) throw this.#failure;
+        if (!isStopped) throw failure;
       }
-      yield* await this.#complete();
+      yield* await complete();
     }
-    const end = this.#clock.monotonic() + SILENCE_MS;
-    while (this.#collector.end() && this.#failure === undefined && this.#clock.monotonic() <= end) {
+    // The rest of those that have begun.
+    const end = now() + SILENCE_MS;
+    while (collector.end() && failure === undefined && now() <= end) {
       await sleep(CHECK_MS);
-      yield* await this.#complete();
+      yield* await complete();
     }
-    yield* await this.#complete();
-    yield* this.#collector.rest();
-  }
-
-  /** Returns the complete stories, after reading pending output: this process may have been suspended. */
-  async #complete(): Promise<PacketStory[]> {
-    await nextTurn();
-    const stories = [...this.#ready.splice(0), ...this.#collector.silentFor(SILENCE_MS)];
-    return stories.sort((a, b) => a.sequence - b.sequence);
+    yield* await complete();
+    yield* collector.rest();
+  } finally {
+    monitor.stop();
   }
 }
