@@ -57,11 +57,10 @@ function timeoutName(protocol: Flow["protocol"], state: string): string {
   return `${protocol}_timeout_${state === "syn_sent2" ? "syn_sent" : state}`;
 }
 
+/** The timeout while data are unacknowledged or sent again. */
 function waitingTimeout(timeouts: ConntrackTimeouts): number | undefined {
-  const [unacknowledged, retransmitted] = [
-    timeouts.get("tcp_timeout_unacknowledged"),
-    timeouts.get("tcp_timeout_max_retrans"),
-  ];
-  if (unacknowledged === undefined || retransmitted === undefined) return unacknowledged ?? retransmitted;
-  return Math.max(unacknowledged, retransmitted);
+  const known = ["unacknowledged", "max_retrans"].flatMap(
+    (name) => timeouts.get(`tcp_timeout_${name}`) ?? [],
+  );
+  return known.length === 0 ? undefined : Math.max(...known);
 }

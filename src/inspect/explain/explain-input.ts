@@ -1,15 +1,15 @@
-import type { Family } from "../../base/family.ts";
 import type { OtherTables } from "../../kernel/other-tables.ts";
-import type { IgnoredService, LoadBalancersAddress } from "../../kube/decode/ignored-service.ts";
+import type { UnservedServices } from "../../kube/decode/ignored-service.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { DaemonState } from "../../socket/daemon-protocol.ts";
+import type { DynamicEntry } from "../../trace/evaluate.ts";
 import type { Host } from "../../trace/packet.ts";
 
 /** The input of an explanation. */
-export interface ExplainInput {
+export interface ExplainInput extends Pick<UnservedServices, "ignored" | "loadBalancers"> {
   readonly cache: ObjectCache;
   /** Has one context for each programmed family. */
   readonly nodeContext: NodeContext;
@@ -20,10 +20,6 @@ export interface ExplainInput {
   readonly objectsKnown: boolean;
   /** The desired state. */
   readonly state: RulesetState;
-  /** Valid Services that nft-proxy does not handle. */
-  readonly ignored: readonly IgnoredService[];
-  /** Addresses of Services that only their load balancers serve (ipMode: Proxy). */
-  readonly loadBalancers: readonly LoadBalancersAddress[];
   /** The node's own addresses. */
   readonly host: Host;
   /** The daemon's data about endpoints; absent without a daemon. */
@@ -32,14 +28,11 @@ export interface ExplainInput {
   readonly live?: LiveRules | undefined;
 }
 
-/** The affinity entry of one client, an element of a map that packets fill. */
-export interface AffinityEntry {
-  readonly family: Family;
-  readonly map: string;
-  /** The client and the id of the Service port's lists, as canonical text. */
-  readonly key: string;
-  /** The endpoint's id, a decimal number. */
-  readonly value: string;
+/**
+ * The affinity entry of one client, an element of a map that packets fill. The key has the client and the id
+ * of the Service port's lists; the value is the endpoint's id.
+ */
+export interface AffinityEntry extends DynamicEntry {
   /** The time until it expires, as text: `9m58s`. */
   readonly expires: string;
 }

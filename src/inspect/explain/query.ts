@@ -96,18 +96,13 @@ export function allConnections(
 ): PortConnections[] {
   return names.flatMap((name) =>
     viewService(input.cache, name, input.nodeContext, input.state).flatMap((view) => {
-      const frontends = problemsOnly
-        ? view.frontends.filter((frontend) => hasProblem(frontend, view))
-        : view.frontends;
+      const hasProblem = ({ outcome, owner }: FrontendView) =>
+        outcome !== "served" || owner?.key !== view.port.key;
+      const frontends = problemsOnly ? view.frontends.filter(hasProblem) : view.frontends;
       const connections = frontends.flatMap((frontend) => connectionTo(frontend, view, from, input));
       return connections.length === 0 ? [] : [{ port: view.port, connections }];
     }),
   );
-}
-
-/** Whether a frontend is refused, is dropped, or belongs to another Service port. */
-function hasProblem({ outcome, owner }: FrontendView, { port }: ServicePortView): boolean {
-  return outcome !== "served" || owner?.key !== port.key;
 }
 
 /**

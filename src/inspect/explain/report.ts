@@ -80,17 +80,15 @@ function portReport({ port, connections }: PortConnections, input: ExplainInput,
   };
 }
 
-function withProblemsOnly(report: PortReport): PortReport[] {
-  const explanations = report.explanations.filter((explanation) => isProblem(explanation, report.service));
-  return explanations.length === 0 ? [] : [{ ...report, explanations }];
-}
-
 /**
- * Whether a frontend of a Service fails, for some clients at random or for all, or belongs to another
+ * The connections that fail, for some clients at random or for all, or whose frontend belongs to another
  * Service.
  */
-function isProblem({ frontend, verdict }: Explanation, service: ServiceName): boolean {
-  return hasFailed(verdict) || frontend?.service !== service;
+function withProblemsOnly(report: PortReport): PortReport[] {
+  const explanations = report.explanations.filter(
+    ({ frontend, verdict }) => hasFailed(verdict) || frontend?.service !== report.service,
+  );
+  return explanations.length === 0 ? [] : [{ ...report, explanations }];
 }
 
 /** Whether a connection fails. A client outside the source ranges is no failure. */

@@ -57,7 +57,8 @@ export function explainSteps(
     const entry = merged.get(key) ?? { step, message, elements: new Set<string>(), probability: 0 };
     if (!merged.has(key)) order.splice(at, 0, entry);
     merged.set(key, entry);
-    for (const text of elementTexts(step, table)) entry.elements.add(text);
+    const own = isOwn(step) ? step.effects : [];
+    for (const text of own.flatMap((effect) => foundText(effect, table))) entry.elements.add(text);
     return entry;
   };
   for (const { steps, probability } of outcomes) {
@@ -94,10 +95,6 @@ function explained({ step, message, elements, probability }: MergedStep): Explai
 function textOf(step: PlacedStep): string {
   if (step.kind === "policy") return `policy ${step.policy}`;
   return isOwn(step) ? stepRuleText(step) : originalRuleText(step);
-}
-
-function elementTexts(step: PlacedStep, table: Table | undefined): string[] {
-  return isOwn(step) ? step.effects.flatMap((effect) => foundText(effect, table)) : [];
 }
 
 function foundText(effect: Effect, table: Table | undefined): string[] {

@@ -27,9 +27,16 @@ export async function clusterClient({
 }: LoadRequest) {
   const { kubeconfig, master } = options.client;
   const connect = () => loadConnection({ kubeconfig, context, master, env });
-  const { name } = await connect().catch((error: unknown) => {
-    if (deniedSocket !== undefined) throw noAccess(deniedSocket, error);
-    throw silentSocket === undefined ? error : noDaemon(silentSocket, error);
+  const { name } = await connect().catch((cause: unknown) => {
+    if (deniedSocket === undefined && silentSocket === undefined) throw cause;
+    const [found, hint] =
+      deniedSocket === undefined
+        ? [`no daemon answers at ${silentSocket}`, "run the command where nft-proxy runs, or give"]
+        : [`the daemon at ${deniedSocket} only answers root`, "run as root, or give"];
+    throw new AppError("BAD_CONFIG", `${found}, and ${messageOf(cause)}`, {
+      hint: `${hint} --kubeconfig, or read objects from files with --from`,
+      cause,
+    });
   });
   return { client: new ApiClient({ connect, userAgent }), server: name };
 }
@@ -58,20 +65,6 @@ export async function listClusterObjects(request: LoadRequest, onService?: (serv
   } finally {
     client.close();
   }
-}
-
-function noAccess(socket: string, cause: unknown): AppError {
-  return new AppError("BAD_CONFIG", `the daemon at ${socket} only answers root, and ${messageOf(cause)}`, {
-    hint: "run as root, set --kubeconfig, or read objects from files with --from",
-    cause,
-  });
-}
-
-function noDaemon(socket: string, cause: unknown): AppError {
-  return new AppError("BAD_CONFIG", `no daemon answers at ${socket}, and ${messageOf(cause)}`, {
-    hint: "run the command where nft-proxy runs, or give --kubeconfig, or read objects from files with --from",
-    cause,
-  });
 }
 
 /**

@@ -128,12 +128,10 @@ function addressesIn(table: AnyTable, verdict: string): Iterable<string> {
  * between two pod CIDRs; none if both compare with the same addresses.
  */
 export function differingSources(before: readonly AnyTable[], after: readonly AnyTable[]): readonly string[] {
-  const [left, right] = [before, after].map((tables) =>
-    comparedAddresses(tables, "saddr", (chain) => !chain.startsWith("firewall-")),
-  ) as [ReadonlySet<string>, ReadonlySet<string>];
-  return [...[...left].filter((one) => !right.has(one)), ...[...right].filter((one) => !left.has(one))].sort(
-    compareAddresses,
-  );
+  const sources = (tables: readonly AnyTable[]) =>
+    comparedAddresses(tables, "saddr", (chain) => !chain.startsWith("firewall-"));
+  const [left, right] = [sources(before), sources(after)];
+  return [...left, ...right].filter((one) => left.has(one) !== right.has(one)).sort(compareAddresses);
 }
 
 /**

@@ -139,11 +139,8 @@ function addressPseudonym(found: string, known: Map<string, string>): string {
       : `${addressPseudonym(front, known)}${port}`;
   }
   if (isLoopback(address) || isUnspecified(address)) return found;
-  return numbered(familyOf(address) === "ip" ? "ip4" : "ip6", address, known);
-}
-
-function numbered(kind: string, value: string, known: Map<string, string>): string {
-  const pseudonym = known.get(value) ?? `${kind}-${known.size + 1}`;
-  known.set(value, pseudonym);
+  const kind = familyOf(address) === "ip" ? "ip4" : "ip6";
+  const pseudonym = known.get(address) ?? `${kind}-${known.size + 1}`;
+  known.set(address, pseudonym);
   return pseudonym;
 }
