@@ -93,10 +93,7 @@ async function outcomes(argv: Argv, request: LoadRequest): Promise<CommandResult
 async function outcomeReport(argv: Argv, request: LoadRequest): Promise<OutcomeReport> {
   const other = textArgument(argv, "with");
   if (other === "kube-proxy") {
-    return await compareWithKubeProxy(request, {
-      listings: listArgument(argv, "with-tables"),
-      isLive: isSet(argv, "live"),
-    });
+    return await compareWithKubeProxy(request, listArgument(argv, "with-tables"), isSet(argv, "live"));
   }
   if (other !== undefined) throw badArgument(`--with must be kube-proxy, not ${quoted(other)}`);
   const paths = listArgument(argv, "with-objects");

@@ -323,15 +323,17 @@ const SERVICE_CIDR_RULES: readonly ApiRule<RawServiceCIDR>[] = [
   }),
 ];
 
-const RULES: Readonly<Record<ObjectKind, readonly ApiRule<never>[]>> = {
+/** The kinds whose rules are checked. Nodes are written by their kubelets. */
+export type CheckedKind = Exclude<ObjectKind, "Node">;
+
+const RULES: Readonly<Record<CheckedKind, readonly ApiRule<never>[]>> = {
   Service: [...METADATA_RULES, ...SERVICE_RULES],
   EndpointSlice: [...METADATA_RULES, ...SLICE_RULES],
   ServiceCIDR: [...METADATA_RULES, ...SERVICE_CIDR_RULES],
-  Node: [],
 };
 
 /** The rules that decoders check in objects that are used. */
-const RULES_OF_IGNORED: Readonly<Record<ObjectKind, readonly ApiRule<never>[]>> = {
+const RULES_OF_IGNORED: Readonly<Record<CheckedKind, readonly ApiRule<never>[]>> = {
   Service: [
     { find: decodedParts, of: ["spec.type"] },
     rule("missing-field", "must have a port", (raw: RawService) => [
@@ -340,7 +342,6 @@ const RULES_OF_IGNORED: Readonly<Record<ObjectKind, readonly ApiRule<never>[]>> 
   ],
   EndpointSlice: [{ find: (raw: RawEndpointSlice) => addressErrors(raw, 0, 1), of: [] }],
   ServiceCIDR: [],
-  Node: [],
 };
 
 /** Returns the errors in the ports and external addresses of a Service. */
@@ -361,7 +362,7 @@ function decodedParts(raw: RawService): readonly FieldDiagnostic[] {
  * @param isIgnored true for an object that is not used, which has not been decoded
  */
 export function ruleErrors(
-  kind: ObjectKind,
+  kind: CheckedKind,
   part: UsablePart,
   isIgnored: boolean,
 ): readonly FieldDiagnostic[] {

@@ -12,7 +12,7 @@ import {
 } from "../../kube/decode/decode.ts";
 import { DIAGNOSTIC_CODES, type DiagnosticCode } from "../../kube/decode/diagnostic-code.ts";
 import type { RawService, RawServiceSpec } from "../../kube/decode/raw-service.ts";
-import { independent, type ObjectKind, shapeBy, shapeOf } from "../../kube/decode/shape.ts";
+import { independent, shapeBy, shapeOf } from "../../kube/decode/shape.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import {
   type FilesResult,
@@ -24,7 +24,7 @@ import {
 import { canonicalAddress } from "../../model/ip.ts";
 import { compareAge } from "../../model/service.ts";
 import { compileEndpointSliceApi, compileServiceApi, compileServiceCIDRApi } from "./api.validator.ts";
-import { ruleErrors } from "./api-rules.ts";
+import { type CheckedKind, ruleErrors } from "./api-rules.ts";
 import { annotationsOf, EXCLUDING } from "./exclusions.ts";
 
 /**
@@ -60,13 +60,12 @@ function writtenService(subject: WrittenObject) {
 }
 
 /** The API's schemas. Nodes are written by their kubelets: only what a decoder reads of them is checked. */
-const COMPILE: Readonly<Record<Exclude<ObjectKind, "Node">, () => ValidateFunction>> = {
+const COMPILE: Readonly<Record<CheckedKind, () => ValidateFunction>> = {
   Service: compileServiceApi,
   EndpointSlice: compileEndpointSliceApi,
   ServiceCIDR: compileServiceCIDRApi,
 };
 
-type CheckedKind = keyof typeof COMPILE;
 const CHECKED_KINDS = Object.keys(COMPILE) as CheckedKind[];
 
 function objectDiagnostics(kind: CheckedKind, subject: WrittenObject): Diagnostic[] {

@@ -54,15 +54,14 @@ async function verdict(
   state: RulesetState,
   nodeContext: NodeContext,
 ): Promise<KernelVerdict> {
-  const refusalOf = async (ruleset: Ruleset): Promise<NftRefusedError | undefined> => {
-    try {
-      await nft.check(rebuildTransaction(ruleset));
-      return undefined;
-    } catch (error) {
-      if (error instanceof NftRefusedError) return error;
-      throw error;
-    }
-  };
+  const refusalOf = (ruleset: Ruleset) =>
+    nft.check(rebuildTransaction(ruleset)).then(
+      () => undefined,
+      (error: unknown) => {
+        if (error instanceof NftRefusedError) return error;
+        throw error;
+      },
+    );
   const refusal = await refusalOf(state.ruleset);
   if (refusal === undefined) return { kind: "accepted", nft: version };
   const rules = Object.values(state.families).flatMap((family) => [...family.allServicePortRules()]);
@@ -76,15 +75,8 @@ async function verdict(
   return { kind: "refused", nft: version, reason: refusal.stderr.trim(), culprits: ports };
 }
 
-function notAsked({ message, hint, evidence }: AppError): KernelVerdict {
-  const said = evidence.stderr ?? "";
-  if (/unshare/.test(`${message} ${said}`)) {
-    const why = said === "" ? message : said;
-    return {
-      kind: "not-asked",
-      reason: `cannot create a network namespace for the check: ${why}`,
-      hint: "run as root, or allow users to create namespaces",
-    };
-  }
-  return { kind: "not-asked", reason: message, hint };
+function notAsked({ message, hint, evidence: { stderr = "" } }: AppError): KernelVerdict {
+  if (!/unshare/.test(`${message} ${stderr}`)) return { kind: "not-asked", reason: message, hint };
+  const reason = `cannot create a network namespace for the check: ${stderr || message}`;
+  return { kind: "not-asked", reason, hint: "run as root, or allow users to create namespaces" };
 }

@@ -182,10 +182,5 @@ function versionNumber(version: string): string | undefined {
 
 /** Whether a version of numbers and dots is at least `least`. */
 export function isAtLeast(version: string, least: string): boolean {
-  const [has, needs] = [version, least].map((text) => text.split(".").map(Number));
-  for (const [index, number] of (needs ?? []).entries()) {
-    const other = has?.[index] ?? 0;
-    if (other !== number) return other > number;
-  }
-  return true;
+  return version.localeCompare(least, "en", { numeric: true }) >= 0;
 }

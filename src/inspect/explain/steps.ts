@@ -212,7 +212,13 @@ function effectWords(
 }
 
 const DRAWS = wordsOf("draws");
-const FOUND = wordsOf("found");
+const FOUND: ReturnType<typeof wordsOf<"found">> = {
+  ...wordsOf("found"),
+  [NO_ENDPOINTS]: (value) => REFUSAL_CAUSES[refusalOf(value) ?? "no-endpoints"].message,
+  [AFFINITY]: "the client already has an endpoint",
+  [SOURCE_RANGE_LISTS]: "guarded by source ranges",
+  [HAIRPIN_CONNECTIONS]: "the endpoint is the client itself",
+};
 const BEYOND = wordsOf("beyond");
 const RESETS = wordsOf("resets");
 const TRANSLATIONS = wordsOf("translations");
@@ -239,29 +245,21 @@ function foundWords(
   step: RuleEffects,
   listName: ListNames | undefined,
 ): string | undefined {
-  switch (portEquivalent(set)) {
+  const own = portEquivalent(set);
+  const words = FOUND[own];
+  switch (own) {
     case BALANCERS: {
       const list = listName === undefined ? "a Service with endpoints" : listName(Number(key));
       const isShortcut =
         portEquivalent(step.chain) === EXTERNAL_LOCAL && parseId(Number(key))?.way === "cluster";
       return isShortcut ? `pods and this node reach the endpoints of the whole cluster: ${list}` : list;
     }
-    case NO_ENDPOINTS:
-      return REFUSAL_CAUSES[refusalOf(value) ?? "no-endpoints"].message;
-    case AFFINITY:
-      return "the client already has an endpoint";
-    case SOURCE_RANGE_LISTS:
-      return "guarded by source ranges";
     case CLUSTER_IPS:
       // Without the mark, there is no effect.
       return step.effects.some(({ kind }) => kind === "assigned")
         ? "a cluster IP, and not from a pod: marked to be masqueraded"
         : undefined;
-    case HAIRPIN_CONNECTIONS:
-      return "the endpoint is the client itself";
-    default: {
-      const words = FOUND[set];
+    default:
       return typeof words === "function" ? words(value) : words;
-    }
   }
 }

@@ -20,30 +20,25 @@ import type { ComparedFrontend } from "./frontends.ts";
 const KUBE_PROXY = "kube-proxy";
 const LISTING_HINT = "pass to --with-tables the output of: nft -j list table ip kube-proxy";
 
-/** The two sides of a comparison with kube-proxy. */
-export interface KubeProxySides {
-  /** Files of `nft -j list table ip kube-proxy`; empty for this host's kernel. */
-  readonly listings: readonly string[];
-  /** True if nft-proxy's side is its tables in the kernel instead of those of the objects. */
-  readonly isLive: boolean;
-}
-
 /**
  * Compares the outcomes of connections under kube-proxy's tables (nftables mode) and nft-proxy's.
+ * @param listings files of `nft -j list table ip kube-proxy`; empty for this host's kernel
+ * @param isLive true if nft-proxy's side is its tables in the kernel instead of those of the objects
  * @throws AppError BAD_ARGUMENT if kube-proxy has no tables; and as loading objects and reading tables do
  */
 export async function compareWithKubeProxy(
   request: LoadRequest,
-  sides: KubeProxySides,
+  listings: readonly string[],
+  isLive: boolean,
 ): Promise<OutcomeReport> {
   const { state, cache, nodeContext, diagnostics, notices } = await loadDesired({
     ...request,
     ejectsNothing: true,
   });
   const { nftPath } = request.options;
-  const theirs = (await kubeProxyTables(sides.listings, request, nftPath)).map(withoutClients);
+  const theirs = (await kubeProxyTables(listings, request, nftPath)).map(withoutClients);
   const families = FAMILIES.filter((family) => theirs.some((table) => table.family === family));
-  const own = Object.values(sides.isLive ? (await liveTables(request)).ruleset : state.ruleset);
+  const own = Object.values(isLive ? (await liveTables(request)).ruleset : state.ruleset);
   const { local } = await hostAddresses(hostFiles);
   const host = hostOf(nodeContext, local);
   const comparison = compareOutcomes(
@@ -58,7 +53,7 @@ export async function compareWithKubeProxy(
       ...difference,
       service: ownerName(state, difference.frontend) ?? theirName(theirs, difference.frontend),
     })),
-    sides: [KUBE_PROXY, sides.isLive ? "nft-proxy (kernel)" : "nft-proxy (desired)"],
+    sides: [KUBE_PROXY, isLive ? "nft-proxy (kernel)" : "nft-proxy (desired)"],
     diagnostics,
     notices: [...notices, ...missingFamilies(families)],
   };
