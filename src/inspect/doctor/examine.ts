@@ -127,12 +127,11 @@ async function kubeProxyFacts(
   host: DoctorHost,
   { metricsBindAddress }: ProxyOptions,
 ): Promise<Pick<MigrationFacts, "answeredMode" | "hostAddresses">> {
-  const metrics = [
-    ...(metricsBindAddress === undefined ? [] : [metricsBindAddress]),
-    ...KUBE_PROXY_ADDRESSES,
-  ];
+  const metrics = [metricsBindAddress, ...KUBE_PROXY_ADDRESSES].flatMap((one) =>
+    one ? [localUrl(one)] : [],
+  );
   return {
-    answeredMode: await gatherProxyMode(host, metrics.map(localUrl)),
+    answeredMode: await gatherProxyMode(host, metrics),
     hostAddresses: await hostAddresses(host.files).then(
       ({ local }) => local,
       () => undefined,

@@ -25,22 +25,18 @@ export function judgeOtherProxies(traces: ProxyTraces): HostFinding[] {
 }
 
 function* kubeProxyFindings(traces: ProxyTraces): Generator<Finding> {
-  const [ofNftables, ofIptables, ofIpvs] = [
-    nftablesTables(traces),
-    iptablesTables(traces),
-    ipvsTraces(traces),
-  ];
+  const { nftables, iptables, ipvs } = tracesByMode(traces);
   if (traces.chains === undefined)
     yield unlistedChains("rules of kube-proxy's nftables and iptables modes are not reported");
-  if (ofNftables.length > 0)
+  if (nftables.length > 0)
     yield warning(
-      `kube-proxy's tables exist: ${ofNftables.join(", ")}`,
+      `kube-proxy's tables exist: ${nftables.join(", ")}`,
       "harmless while kube-proxy runs; stale once it is gone, and its rules may then still redirect connections",
       `${REPLACED} nft-proxy cleanup --kube-proxy`,
     );
-  if (ofIptables.length > 0)
+  if (iptables.length > 0)
     yield warning(
-      `the chain KUBE-SERVICES of kube-proxy's iptables mode is in ${ofIptables.join(", ")}`,
+      `the chain KUBE-SERVICES of kube-proxy's iptables mode is in ${iptables.join(", ")}`,
       "whichever translates a connection first wins",
       `${REPLACED} kube-proxy --cleanup, or restart the node`,
     );
@@ -51,9 +47,9 @@ function* kubeProxyFindings(traces: ProxyTraces): Generator<Finding> {
       "kube-proxy's rules may be in them, where nft cannot see them",
       "check with `iptables-legacy-save | grep KUBE-SERVICES`; to remove them, kube-proxy --cleanup, or restart the node",
     );
-  if (ofIpvs.length > 0)
+  if (ipvs.length > 0)
     yield warning(
-      `kube-proxy's ipvs mode has left ${listText([...virtualServers(traces), ...ofIpvs])}`,
+      `kube-proxy's ipvs mode has left ${listText([...virtualServers(traces), ...ipvs])}`,
       "addresses of Services are this node's own, and IPVS answers where nft-proxy does not translate",
       `${REPLACED} kube-proxy --cleanup, or restart the node`,
     );
@@ -90,16 +86,18 @@ function* otherProxyFindings(traces: ProxyTraces): Generator<Finding> {
 
 /** Returns the modes of kube-proxy that certainly left these traces. */
 export function tracedModes(traces: ProxyTraces): KubeProxyMode[] {
-  const found: Readonly<Record<KubeProxyMode, readonly unknown[]>> = {
-    iptables: iptablesTables(traces),
-    ipvs: ipvsTraces(traces),
-    nftables: nftablesTables(traces),
-  };
+  const found = tracesByMode(traces);
   return (Object.keys(found) as KubeProxyMode[]).filter((mode) => found[mode].length > 0);
 }
 
-function nftablesTables({ chains = [] }: ProxyTraces): string[] {
-  return [...new Set(chains.map(({ table }) => table))].filter((table) => /^ip6? kube-proxy$/.test(table));
+/** What each mode of kube-proxy, and no other software, has left. */
+function tracesByMode(traces: ProxyTraces): Readonly<Record<KubeProxyMode, readonly string[]>> {
+  const tables = new Set(traces.chains?.map(({ table }) => table));
+  return {
+    iptables: iptablesTables(traces),
+    ipvs: ipvsTraces(traces),
+    nftables: [...tables].filter((table) => /^ip6? kube-proxy$/.test(table)),
+  };
 }
 
 function tablesWith(chain: string, { chains = [] }: ProxyTraces): string[] {
@@ -116,7 +114,6 @@ function iptablesTables(traces: ProxyTraces): string[] {
   return tablesWith("KUBE-SERVICES", traces).filter((table) => own.includes(table) || !ipvs.includes(table));
 }
 
-/** Returns traces of kube-proxy's ipvs mode that no other software leaves. */
 function ipvsTraces(traces: ProxyTraces): string[] {
   const tables = tablesWith("KUBE-NODE-PORT", traces);
   return [
