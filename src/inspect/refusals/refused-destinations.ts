@@ -164,17 +164,14 @@ function timeText(milliseconds: number): string {
 export const REFUSALS: RefusalReader | undefined = FEATURES.find(({ refusals }) => refusals)?.refusals;
 
 /** The refusals that the kernel remembers. */
-export interface SeenRefusals {
-  readonly entries: readonly SeenRefusal[];
-  /** Whether a daemon watches them. It knows the first times of refusals since its start. */
-  readonly isWatched: boolean;
-}
+export type SeenRefusals = Readonly<Awaited<ReturnType<typeof readSeenRefusals>>>;
 
 /**
- * Reads the refusals from the daemon, or from the kernel if there is no daemon that watches them.
+ * Reads the refusals from the daemon, or from the kernel if there is no daemon that watches them. A daemon
+ * knows the first times of refusals since its start.
  * @throws AppError as nft does; HOST if nothing is recorded, or if the daemon gives no usable answer
  */
-export async function readSeenRefusals(nft: Nft, daemon: RunningDaemon | undefined): Promise<SeenRefusals> {
+export async function readSeenRefusals(nft: Nft, daemon: RunningDaemon | undefined) {
   const answer = daemon === undefined ? undefined : await askDaemon(daemon.socket, "refusals");
   if (answer?.refusals !== undefined) return { entries: answer.refusals, isWatched: true };
   const { tables, close } = await openTables(nft, systemClock);

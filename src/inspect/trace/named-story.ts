@@ -35,16 +35,7 @@ export interface NamedStage extends Omit<TraceStage, "packet"> {
 }
 
 /** A {@link PacketStory} with the names of Services and endpoints; a line of `trace --output json`. */
-export interface NamedStory extends Pick<TracedPacket, "protocol" | "flags" | "input"> {
-  /** RFC 3339. */
-  readonly time: string;
-  readonly source: NamedEnd;
-  readonly destination: NamedEnd;
-  readonly stages: readonly NamedStage[];
-  readonly end: TraceEnd;
-  /** The outcome in one sentence without a full stop. */
-  readonly message: string;
-}
+export type NamedStory = Readonly<ReturnType<ReturnType<typeof storyNamer>>>;
 
 /**
  * Returns a function that adds names and the outcome as text to a story. It takes the endpoint of a packet
@@ -56,22 +47,20 @@ export function storyNamer(
   cache: ObjectCache,
   nodeAddresses: ReadonlySet<string>,
   ruleset: Ruleset,
-): (story: PacketStory, endpoint?: FlowEnd, stopReason?: string) => NamedStory {
+) {
   const pods = podNames(cache);
   const machine = (address: string) => (nodeAddresses.has(address) ? "this node" : (pods.get(address) ?? ""));
-  const destinationOf = ({
-    destination: address,
-    destinationPort: port,
-    protocol,
-  }: TracedPacket): NamedEnd => {
+  const destinationOf = (packet: TracedPacket): NamedEnd => {
+    const { destination: address, destinationPort: port, protocol } = packet;
     const state = address === "" ? undefined : families[familyOf(address)];
     const frontend = state?.frontendAt(address, protocol, port, nodeAddresses.has(address))?.port;
     const name = frontend === undefined ? machine(address) : `Service ${portText(frontend)}`;
     return { address, port, name };
   };
-  return (story, endpoint, stopReason) => {
+  return (story: PacketStory, endpoint?: FlowEnd, stopReason?: string) => {
     const { packet, last = packet, startedAt, end } = story;
     return {
+      /** RFC 3339. */
       time: new Date(startedAt).toISOString(),
       protocol: packet.protocol,
       flags: packet.flags,
@@ -80,6 +69,7 @@ export function storyNamer(
       input: packet.input,
       stages: namedStages(story, ruleset, destinationOf),
       end,
+      /** The outcome in one sentence without a full stop. */
       message:
         resetText(end, destinationOf(packet), endpoint) ??
         endText(end, sameDestination(packet, last) ? undefined : destinationOf(last), stopReason),
