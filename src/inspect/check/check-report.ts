@@ -9,21 +9,18 @@ export interface CheckReport {
   /** The number of diagnostics that `--exclude` and annotations exclude. */
   readonly excluded: number;
   readonly kernel: KernelVerdict;
-  readonly counts: CheckCounts;
+  readonly counts: {
+    readonly services: number;
+    readonly endpointSlices: number;
+    /** Services that have no cluster IP yet and were checked with a placeholder. */
+    readonly withoutClusterIP: number;
+    /** Objects of kinds that a service proxy does not read. */
+    readonly otherKinds: number;
+  };
   /** The number of ignored objects by reason, without objects of other kinds. */
   readonly ignored: ReadonlyMap<string, number>;
   /** True if there are no errors, and with `--strict` no warnings. */
   readonly passed: boolean;
-}
-
-/** Numbers of objects. */
-export interface CheckCounts {
-  readonly services: number;
-  readonly endpointSlices: number;
-  /** Services that have no cluster IP yet and were checked with a placeholder. */
-  readonly withoutClusterIP: number;
-  /** Objects of kinds that a service proxy does not read. */
-  readonly otherKinds: number;
 }
 
 /** Counts the diagnostics of a severity. */

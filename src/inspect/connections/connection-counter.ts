@@ -155,14 +155,7 @@ function servicePortConnections(port: ServicePort, counts: readonly EndpointCoun
 export type EndpointConnections = Readonly<ReturnType<typeof endpointConnections>>;
 
 function endpointConnections(count: EndpointCount) {
-  const {
-    attributed,
-    end,
-    connections,
-    unacknowledged,
-    shortestIdle: shortest,
-    longestIdle: longest,
-  } = count;
+  const { attributed, end, connections, unacknowledged, shortestIdle, longestIdle } = count;
   const { pod = "", nodeName = "" } = attributed.endpoint?.source ?? {};
   const clients = namedClients(count.clients);
   const named = clients.reduce((sum, client) => sum + client.connections, 0);
@@ -183,7 +176,7 @@ function endpointConnections(count: EndpointCount) {
     /** Connections whose last data has not been acknowledged for at least 2 seconds. */
     unacknowledged,
     /** Seconds since the last packet; absent if the kernel does not show it. */
-    idleSeconds: longest < 0 ? undefined : { shortest, longest },
+    idleSeconds: longestIdle < 0 ? undefined : { shortest: shortestIdle, longest: longestIdle },
     /** The clients with the most connections; only for terminating and vanished endpoints. */
     clients: hasClients ? clients : undefined,
     /** The number of connections of clients that are not in `clients`. */

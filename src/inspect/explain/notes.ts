@@ -8,7 +8,7 @@ import { hasClusterIP } from "../../model/service-port.ts";
 import { EXTERNAL, EXTERNAL_LOCAL, MASQUERADING } from "../../ruleset/chain-names.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import { HAIRPIN_CONNECTIONS } from "../../ruleset/sets.ts";
-import type { Delivered, Outcome } from "../../trace/outcome.ts";
+import type { Delivered, Effect, Outcome } from "../../trace/outcome.ts";
 import { isEcho } from "../../trace/packet.ts";
 import { hasEffect, isKept } from "./endpoints.ts";
 import type { ExplainInput } from "./explain-input.ts";
@@ -56,9 +56,7 @@ export function explainNotes(evidence: Evidence, all: readonly Outcome[]): Note[
 
 /** The source address that the endpoint sees, and why. */
 function sourceNotes({ from }: Connection, outcomes: readonly Outcome[], input: ExplainInput): Note[] {
-  const delivered = outcomes.flatMap((outcome): Delivered[] =>
-    outcome.kind === "delivered" ? [outcome] : [],
-  );
+  const delivered = outcomes.filter((one): one is Delivered => one.kind === "delivered");
   if (!delivered.some(({ translated }) => translated)) return [];
   const reasons = new Set(delivered.flatMap((outcome) => sourceReason(outcome, input) ?? []));
   const message = [...reasons];
@@ -70,7 +68,7 @@ function sourceNotes({ from }: Connection, outcomes: readonly Outcome[], input: 
 
 function sourceReason(outcome: Delivered, input: ExplainInput): string | undefined {
   if (outcome.source === "kept") return undefined;
-  const rules = outcome.steps.flatMap((step): RuleStep[] => (step.kind === "rule" ? [step] : []));
+  const rules = outcome.steps.filter((step): step is RuleStep => step.kind === "rule");
   const by = rules.find(({ effects }) => effects.some(({ kind }) => kind === "masquerade"));
   if (by !== undefined && isOtherTable(by.table))
     return `translated by ${placeText(by)}: ${originalRuleText(by)}`;
@@ -78,12 +76,9 @@ function sourceReason(outcome: Delivered, input: ExplainInput): string | undefin
 }
 
 function masqueradeReason(rules: readonly RuleStep[], { nodeContext }: ExplainInput): string {
-  if (
-    rules.some(({ effects }) =>
-      effects.some((one) => one.kind === "found" && portEquivalent(one.set) === HAIRPIN_CONNECTIONS),
-    )
-  )
-    return "hairpin: the client is its own endpoint";
+  const isHairpin = (effect: Effect) =>
+    effect.kind === "found" && portEquivalent(effect.set) === HAIRPIN_CONNECTIONS;
+  if (rules.some(({ effects }) => effects.some(isHairpin))) return "hairpin: the client is its own endpoint";
   const isMarking = ({ chain, effects }: RuleStep) =>
     chain !== MASQUERADING &&
     effects.some((effect) => effect.kind === "assigned" && effect.register === "mark" && effect.value !== 0);

@@ -23,14 +23,11 @@ export interface FleetRequest extends ClusterClient {
   readonly answerWithin?: number;
   /** Maximum number of pods that are asked at a time; default {@link MOST_CONCURRENT}. */
   readonly mostConcurrent?: number;
-  /** Called with the answers of each pod, which are not kept; waits for the result. */
-  readonly onAnswers?: (pod: FleetPod, answers: PodAnswers) => Promise<void>;
-}
-
-/** The answers of a pod; undefined for none. */
-export interface PodAnswers {
-  readonly livez: HttpAnswer | undefined;
-  readonly metrics: HttpAnswer | undefined;
+  /** Called with the answers of each pod, undefined for none, which are not kept; waits for the result. */
+  readonly onAnswers?: (
+    pod: FleetPod,
+    answers: Readonly<Record<"livez" | "metrics", HttpAnswer | undefined>>,
+  ) => Promise<void>;
 }
 
 /**

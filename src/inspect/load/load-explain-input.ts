@@ -100,16 +100,13 @@ async function liveRules(
   return { ...tables, affinityEntries: found.flatMap((entry) => entry ?? []) };
 }
 
-interface LoadedObjects extends Desired {
-  readonly unserved: UnservedServices;
-}
-
+/** Loads the desired state, with the Services that nft-proxy does not serve. */
 async function loadObjects(
   request: LoadRequest,
   query: ExplainQuery | undefined,
   rules: FollowedRules,
   held: ListedObjects | undefined,
-): Promise<LoadedObjects> {
+): Promise<Desired & { readonly unserved: UnservedServices }> {
   if (request.paths.length > 0) {
     const desired = await loadFromFiles(request, { thorough: true });
     return { ...desired, unserved: unservedAmong(writtenServices(desired.files)) };

@@ -37,9 +37,8 @@ const VERDICT = /^(.*) \(verdict ([^()]+)\)\s*$/;
  * @returns undefined for anything else
  */
 export function parseTraceLine(line: string): TraceLine | undefined {
-  const [, id, family, table, chain, kind, rest = ""] = LINE.exec(line) ?? [];
-  if (id === undefined || family === undefined || table === undefined || chain === undefined)
-    return undefined;
+  const [, id, family = "", table = "", chain = "", kind, rest = ""] = LINE.exec(line) ?? [];
+  if (id === undefined) return undefined;
   const place = { id, family, table, chain };
   switch (kind) {
     case "packet: ":
@@ -55,8 +54,8 @@ export function parseTraceLine(line: string): TraceLine | undefined {
 }
 
 function ruleLine(place: TracePlace & { readonly id: string }, text: string): TraceLine {
-  const [, rule, verdict] = VERDICT.exec(text) ?? [];
-  if (rule === undefined || verdict === undefined) return { ...place, kind: "other", text: text.trim() };
+  const [, rule, verdict = ""] = VERDICT.exec(text) ?? [];
+  if (rule === undefined) return { ...place, kind: "other", text: text.trim() };
   return { ...place, kind: "rule", rule, verdict: verdict.trim() };
 }
 
