@@ -12,6 +12,7 @@ import type { Effect, Outcome, Summary } from "../../trace/outcome.ts";
 import { roundedSum } from "../connection-result.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { ExcludedEndpoint, ExplainedEndpoint } from "./explanation.ts";
+import type { Match } from "./match.ts";
 import type { Evidence } from "./verdict.ts";
 
 /** Reasons for which a usable endpoint gets no connections. */
@@ -121,12 +122,15 @@ function isFound(outcomes: readonly Outcome[], isMeant: (effect: Found) => boole
   return hasEffect(outcomes, (effect) => effect.kind === "found" && isMeant(effect));
 }
 
-/** Whether any outcome of a connection uses a list of endpoints. */
-export function isBalancedOver(list: ListName, outcomes: readonly Outcome[]): boolean {
-  return isFound(
-    outcomes,
-    ({ set, key }) => portEquivalent(set) === BALANCERS && parseId(Number(key))?.way === list,
-  );
+/**
+ * The list of endpoints that a connection may use. With externalTrafficPolicy Local, pods and the node itself
+ * still reach the endpoints of the whole cluster.
+ */
+export function listOf(match: Match | undefined, outcomes: readonly Outcome[]): ListName {
+  if (match?.frontend.policy !== "local") return "cluster";
+  const isShortcut = ({ set, key }: Found) =>
+    portEquivalent(set) === BALANCERS && parseId(Number(key))?.way === "cluster";
+  return isFound(outcomes, isShortcut) ? "cluster" : "local";
 }
 
 /**

@@ -6,7 +6,7 @@ import { affinitySecondsOf, contextOf } from "../../ruleset/node-context.ts";
 import { evaluate } from "../../trace/evaluate.ts";
 import { type Outcome, summarize } from "../../trace/outcome.ts";
 import { differsFromDesired, liveDifferences } from "./differences.ts";
-import { explainEndpoints, isBalancedOver } from "./endpoints.ts";
+import { explainEndpoints, listOf } from "./endpoints.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection, ExplainedFrontend, Explanation, Verdict } from "./explanation.ts";
 import { type Match, matchOf, nodePortAt } from "./match.ts";
@@ -78,14 +78,6 @@ function evidenceOf(
   const summary = summarize(outcomes);
   const known = { input, connection, match, list: listOf(match, outcomes), outcomes, summary };
   return { ...known, endpoints: explainEndpoints(known, summary) };
-}
-
-/**
- * With externalTrafficPolicy Local, pods and the node itself still reach the endpoints of the whole cluster.
- */
-function listOf(match: Match | undefined, outcomes: readonly Outcome[]): Evidence["list"] {
-  const isShortcut = isBalancedOver("cluster", outcomes);
-  return match?.frontend.policy === "local" && !isShortcut ? "local" : "cluster";
 }
 
 function explainFrontend(

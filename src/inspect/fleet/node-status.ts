@@ -136,12 +136,8 @@ export function nodeStatus(
   };
 }
 
-function factsOf({
-  currentTime,
-  lastVerified,
-  outOfSyncSince,
-  quarantinedServicePorts = 0,
-}: OwnHealth): LivezFacts {
+function factsOf(health: OwnHealth): LivezFacts {
+  const { currentTime, lastVerified, outOfSyncSince, quarantinedServicePorts = 0 } = health;
   const now = Date.parse(currentTime);
   const secondsSince = (time: string) => Math.max(0, Math.round((now - Date.parse(time)) / 1000));
   return {

@@ -17,14 +17,8 @@ export type ClusterClient = Awaited<ReturnType<typeof clusterClient>>;
  * Returns a client of the request's API server, without asking it.
  * @throws AppError BAD_CONFIG when no API server is configured
  */
-export async function clusterClient({
-  options,
-  context,
-  env,
-  userAgent,
-  deniedSocket,
-  silentSocket,
-}: LoadRequest) {
+export async function clusterClient(request: LoadRequest) {
+  const { options, context, env, userAgent, deniedSocket, silentSocket } = request;
   const { kubeconfig, master } = options.client;
   const connect = () => loadConnection({ kubeconfig, context, master, env });
   const { name } = await connect().catch((cause: unknown) => {
