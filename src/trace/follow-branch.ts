@@ -1,4 +1,4 @@
-import type { AnonymousSet, AnyChain, AnyExpression, AnyJhash, AnyStatement } from "../nft/ast/any-table.ts";
+import type { AnyChain, AnyExpression, AnyJhash, AnyStatement } from "../nft/ast/any-table.ts";
 import type { Verdict } from "../nft/ast/json.ts";
 import { addEffect, addStep, type Branch, currentPlace, currentRule } from "./branch.ts";
 import { assume, dropIrrelevantAssumptions, endBranch } from "./end-branch.ts";
@@ -197,7 +197,7 @@ function randomNumberOf(statement: AnyStatement, packet: Packet): RandomNumber |
   return found ?? undefined;
 }
 
-function expressionsOf(statement: AnyStatement): readonly (AnyExpression | AnonymousSet)[] {
+function expressionsOf(statement: AnyStatement): readonly AnyExpression[] {
   if ("vmap" in statement) return [statement.vmap.key];
   if ("mangle" in statement) return [statement.mangle.value];
   if ("match" in statement) return [statement.match.left];
@@ -206,7 +206,7 @@ function expressionsOf(statement: AnyStatement): readonly (AnyExpression | Anony
   return [];
 }
 
-function randomNumbersIn(expression: AnyExpression | AnonymousSet, packet: Packet): RandomNumber[] {
+function randomNumbersIn(expression: AnyExpression, packet: Packet): RandomNumber[] {
   if (typeof expression !== "object") return [];
   if ("numgen" in expression) return [expression.numgen];
   if ("jhash" in expression) return isRandomHash(expression.jhash, packet) ? [expression.jhash] : [];

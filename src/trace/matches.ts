@@ -1,5 +1,6 @@
 import { addressNumber } from "../base/address-interval.ts";
-import type { AnonymousSet, AnyExpression, AnyStatement, Operator } from "../nft/ast/any-table.ts";
+import type { AnyExpression, AnyStatement } from "../nft/ast/any-table.ts";
+import type { Operator } from "../nft/ast/json.ts";
 import { addressInterval } from "../nft/canonical/address.ts";
 import { bitsOf, TCP_FLAGS } from "../nft/canonical/constant.ts";
 import { addEffect, type Branch, UNKNOWN, type Value } from "./branch.ts";
@@ -117,7 +118,7 @@ function isIn(branch: Branch, value: Value, right: AnyExpression): Truth {
 }
 
 /** Records only found elements: a packet is in few of the sets. */
-function isElement(branch: Branch, reference: string | AnonymousSet, key: string): Truth {
+function isElement(branch: Branch, reference: AnyExpression, key: string): Truth {
   const set = setOf(branch, reference);
   if (set === undefined) return UNKNOWN;
   const value = elementValue(branch, set, key);

@@ -1,13 +1,6 @@
 import { isRecord } from "../base/text.ts";
-import type {
-  AnyElementStatement,
-  AnyExpression,
-  AnyLookup,
-  AnySet,
-  AnyStatement,
-  ElementUpdate,
-} from "../nft/ast/any-table.ts";
-import type { Verdict } from "../nft/ast/json.ts";
+import type { AnyExpression, AnyLookup, AnySet, AnyStatement, AnyUpdate } from "../nft/ast/any-table.ts";
+import type { ElementStatement, Verdict } from "../nft/ast/json.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { splitParts, verdictJson, verdictText } from "../nft/elements.ts";
 import { addEffect, type Branch, type Evaluated, UNKNOWN } from "./branch.ts";
@@ -107,7 +100,7 @@ function runMangle(branch: Branch, { key, value }: Mangle): Result {
 }
 
 /** The limit of a statement that counts: connections, or packets in a burst. It matches only beyond that. */
-function limitOf(statement: AnyElementStatement): readonly number[] {
+function limitOf(statement: ElementStatement): readonly number[] {
   if ("ct count" in statement) return [statement["ct count"].val];
   return "limit" in statement ? [statement.limit.burst] : [];
 }
@@ -117,7 +110,7 @@ function limitOf(statement: AnyElementStatement): readonly number[] {
  * The value of an element is the number of earlier connections, or of packets that came just before. It is
  * not known for other software's sets.
  */
-function countInSet(branch: Branch, { elem }: ElementUpdate, reference: string, most: number): Result {
+function countInSet(branch: Branch, { elem }: AnyUpdate, reference: string, most: number): Result {
   const set = setOf(branch, reference);
   const key = expressionValue(branch, keyOf(elem));
   if (key === undefined) return "break";
@@ -133,7 +126,7 @@ function countInSet(branch: Branch, { elem }: ElementUpdate, reference: string, 
   return "break";
 }
 
-function keyOf(elem: ElementUpdate["elem"]): AnyExpression {
+function keyOf(elem: AnyUpdate["elem"]): AnyExpression {
   return typeof elem === "object" && "elem" in elem ? elem.elem.val : elem;
 }
 
@@ -144,7 +137,7 @@ function keyOf(elem: ElementUpdate["elem"]): AnyExpression {
  */
 function updateSet(
   branch: Branch,
-  { op, elem }: ElementUpdate,
+  { op, elem }: AnyUpdate,
   reference: string,
   data: AnyExpression = "",
 ): Result {

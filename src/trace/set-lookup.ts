@@ -1,11 +1,11 @@
 import { type AddressInterval, addressNumber, parseInterval } from "../base/address-interval.ts";
 import type { Family } from "../base/family.ts";
-import type { AnonymousSet, AnyExpression, AnySet, KeyPart } from "../nft/ast/any-table.ts";
+import type { AnyExpression, AnySet, KeyPart } from "../nft/ast/any-table.ts";
 import { type Element, splitParts } from "../nft/elements.ts";
 import { addEffect, type Branch, type Evaluated, setKey, UNKNOWN } from "./branch.ts";
 
 /** Returns the set or map of a reference (`@endpoints`); undefined if missing or not understood. */
-export function setOf({ table }: Branch, reference: AnyExpression | AnonymousSet): AnySet | undefined {
+export function setOf({ table }: Branch, reference: AnyExpression): AnySet | undefined {
   if (typeof reference === "object" && "anonymous" in reference) return reference.anonymous;
   const set = typeof reference === "string" ? table?.sets.get(reference.slice(1)) : undefined;
   return set?.unreadable ? undefined : set;
@@ -17,7 +17,7 @@ export function setOf({ table }: Branch, reference: AnyExpression | AnonymousSet
  */
 export function lookUp(
   branch: Branch,
-  reference: AnyExpression | AnonymousSet,
+  reference: AnyExpression,
   key: Evaluated,
 ): string | undefined | typeof UNKNOWN {
   if (key === undefined) return undefined;

@@ -5,7 +5,7 @@ import {
   parseInterval,
 } from "../../base/address-interval.ts";
 import type { Family } from "../../base/family.ts";
-import type { AnonymousSet, AnyExpression, AnySet, AnyTable } from "../../nft/ast/any-table.ts";
+import type { AnyExpression, AnySet, AnyTable } from "../../nft/ast/any-table.ts";
 import { addressInterval } from "../../nft/canonical/address.ts";
 
 /**
@@ -45,11 +45,11 @@ function isField(left: AnyExpression, field: string): boolean {
   );
 }
 
-function isInterval(right: AnyExpression | AnonymousSet): boolean {
+function isInterval(right: AnyExpression): boolean {
   return typeof right === "object" && ("prefix" in right || "range" in right);
 }
 
-function edgesOf(family: Family, right: AnyExpression | AnonymousSet): string[] {
+function edgesOf(family: Family, right: AnyExpression): string[] {
   if (typeof right === "object" && "set" in right)
     return right.set.flatMap((member) => edgesOf(family, member));
   const isAddress = typeof right === "string" ? !right.startsWith("@") : isInterval(right);

@@ -3,7 +3,8 @@
  * {@link AnyRule}, a `Table` an {@link AnyTable}. Source: libnftables-json(5).
  */
 import type { Family } from "../../base/family.ts";
-import type { ElementStatement, FlowStatement, SimpleExpression, TimeoutStatement, Verdict } from "./json.ts";
+import type { CommonStatement, ExpressionOf, JhashOf, LookupOf, UpdateOf } from "./json.ts";
+import type { SetSpec } from "./ruleset.ts";
 
 /** The families of tables that see IP packets. */
 export type TableFamily = Family | "inet";
@@ -20,77 +21,33 @@ export interface NotUnderstood {
   readonly error?: unknown;
 }
 
-type Pair = readonly [AnyExpression, AnyExpression];
-
-/** A value in a rule. Constants are canonical: addresses as text, ports, marks and TCP flags as numbers. */
-export type AnyExpression =
-  | SimpleExpression
+/** What only expressions of other software have. */
+type Foreign =
   /** `exists` or `missing`: compares whether the other side exists. */
   | { readonly exists: boolean }
-  | { readonly jhash: AnyJhash }
-  | { readonly concat: readonly AnyExpression[] }
-  | { readonly set: readonly AnyExpression[] }
-  | { readonly prefix: { readonly addr: string; readonly len: number } }
-  | { readonly range: Pair }
-  | { readonly map: AnyLookup }
-  | { readonly "|": Pair }
-  | { readonly "&": Pair }
-  | { readonly "^": Pair }
+  /** An anonymous set or map in a rule. */
+  | { readonly anonymous: AnySet }
   | NotUnderstood;
 
-/** A lookup of a key in a map. */
-export interface AnyLookup {
-  readonly key: AnyExpression;
-  readonly data: AnyExpression | AnonymousSet;
-}
+/** A value in a rule. Constants are canonical: addresses as text, ports, marks and TCP flags as numbers. */
+export type AnyExpression = ExpressionOf<Foreign>;
+export type AnyLookup = LookupOf<Foreign>;
+export type AnyJhash = JhashOf<Foreign>;
+export type AnyUpdate = UpdateOf<Foreign>;
 
-/** A hash; without a seed, the kernel chooses one. */
-export interface AnyJhash {
-  readonly mod: number;
-  readonly seed?: number;
-  readonly offset: number;
-  readonly expr: AnyExpression;
-}
-
-/** An anonymous set or map in a rule. */
-export interface AnonymousSet {
-  readonly anonymous: AnySet;
-}
-
-/** The operator of a comparison. `in` matches any of a set of bits. */
-export type Operator = "==" | "!=" | "in" | "<" | ">" | "<=" | ">=";
-
-/** One step of a rule. */
+/** A step of any rule. */
 export type AnyStatement =
-  | Verdict
-  | {
-      readonly match: {
-        readonly op: Operator;
-        readonly left: AnyExpression;
-        readonly right: AnyExpression | AnonymousSet;
-      };
-    }
-  | { readonly mangle: { readonly key: AnyExpression; readonly value: AnyExpression } }
-  | { readonly vmap: AnyLookup }
-  | { readonly map: ElementUpdate & { readonly data: AnyExpression; readonly map: string } }
-  /** `stmt` counts the packets of each element, or limits its packets or connections. */
-  | { readonly set: ElementUpdate & { readonly set: string; readonly stmt?: readonly AnyElementStatement[] } }
+  | CommonStatement<Foreign>
   | { readonly dnat: AnyDnat }
   /** Without ports and flags, which no rule here depends on. */
   | { readonly snat: { readonly family?: string; readonly addr?: AnyExpression } }
   | { readonly masquerade: unknown }
   | { readonly reject: unknown }
-  | { readonly counter: null }
-  | { readonly flow: FlowStatement }
-  | TimeoutStatement
   /** Counts, logs, or changes something that no rule here depends on. */
   | { readonly noEffect: unknown }
   /** A condition on something unknown about a packet: a rate, a quota, an xtables match. */
   | { readonly condition: unknown }
   | NotUnderstood;
-
-/** A statement of an element. */
-export type AnyElementStatement = ElementStatement | { readonly noEffect: unknown };
 
 /** Translates the destination. `flags` choose among several addresses or ports. */
 export interface AnyDnat {
@@ -98,12 +55,6 @@ export interface AnyDnat {
   readonly addr?: AnyExpression;
   readonly port?: AnyExpression;
   readonly flags?: readonly string[];
-}
-
-/** `update @s { k timeout t }`. */
-export interface ElementUpdate {
-  readonly op: "add" | "update" | "delete";
-  readonly elem: AnyExpression | { readonly elem: { readonly val: AnyExpression; readonly timeout: number } };
 }
 
 export type AnyRule = readonly AnyStatement[];
@@ -126,17 +77,7 @@ export interface AnyChain {
 
 /** A set or map with its elements. */
 export interface AnySet {
-  /**
-   * `dynamic`: packets add elements. `size`: maximum number of elements. `timeout`: of its elements, in
-   * seconds. `interval`: the keys are addresses, prefixes and ranges, or end in port ranges.
-   */
-  readonly spec: {
-    readonly name: string;
-    readonly dynamic: boolean;
-    readonly size?: number;
-    readonly timeout?: number;
-    readonly interval?: true;
-  };
+  readonly spec: Pick<SetSpec, "name" | "dynamic" | "size" | "timeout" | "interval">;
   /** Canonical text, see `ElementSet`: the key's parts joined with " . " to the value, "" in a set. */
   readonly elements: ReadonlyMap<string, string>;
   /** Elements that match several keys. The first that matches a key counts. */

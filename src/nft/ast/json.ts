@@ -12,18 +12,33 @@ export type SimpleExpression =
   | { readonly fib: { readonly flags: readonly string[]; readonly result: string } }
   | { readonly numgen: { readonly mode: "random" | "inc"; readonly mod: number; readonly offset: number } };
 
-/** An expression: packet fields, constants, lookups. */
-export type Expression =
+/**
+ * An expression: packet fields, constants, lookups.
+ * @template Other what only rules of other software have, at any depth
+ */
+export type ExpressionOf<Other> =
+  | Other
   | SimpleExpression
-  | { readonly jhash: JhashExpression }
-  | { readonly concat: readonly Expression[] }
-  | { readonly set: readonly Expression[] }
+  | { readonly jhash: JhashOf<Other> }
+  | { readonly concat: readonly ExpressionOf<Other>[] }
+  | { readonly set: readonly ExpressionOf<Other>[] }
   | { readonly prefix: { readonly addr: string; readonly len: number } }
-  | { readonly range: readonly [Expression, Expression] }
-  | { readonly map: { readonly key: Expression; readonly data: Expression } }
-  | { readonly "|": readonly [Expression, Expression] }
-  | { readonly "&": readonly [Expression, Expression] }
-  | { readonly "^": readonly [Expression, Expression] };
+  | { readonly range: Pair<Other> }
+  | { readonly map: LookupOf<Other> }
+  | { readonly "|": Pair<Other> }
+  | { readonly "&": Pair<Other> }
+  | { readonly "^": Pair<Other> };
+
+/** An expression in our own rules. */
+export type Expression = ExpressionOf<never>;
+
+type Pair<Other> = readonly [ExpressionOf<Other>, ExpressionOf<Other>];
+
+/** A lookup of a key in a map. */
+export interface LookupOf<Other> {
+  readonly key: ExpressionOf<Other>;
+  readonly data: ExpressionOf<Other>;
+}
 
 /** A field of a header by its name: `ip daddr`, `th dport`. */
 export interface PayloadField {
@@ -38,12 +53,15 @@ export interface RawPayload {
   readonly len: number;
 }
 
-/** `jhash EXPR mod M seed S offset O`: a number from `offset` on, one of `mod`. */
-export interface JhashExpression {
+/**
+ * `jhash EXPR mod M seed S offset O`: a number from `offset` on, one of `mod`. Without a seed, the kernel
+ * chooses one.
+ */
+export interface JhashOf<Other> {
   readonly mod: number;
-  readonly seed: number;
+  readonly seed?: number;
   readonly offset: number;
-  readonly expr: Expression;
+  readonly expr: ExpressionOf<Other>;
 }
 
 /** A verdict, as a statement and as the value of a verdict map. */
@@ -54,37 +72,44 @@ export type Verdict =
   | { readonly jump: { readonly target: string } }
   | { readonly goto: { readonly target: string } };
 
-/** One step of a rule. */
-export type Statement =
+/** The operator of a comparison. `in` matches any of a set of bits. */
+export type Operator = "==" | "!=" | "in" | "<" | ">" | "<=" | ">=";
+
+/** A step of a rule that is the same in all software's rules, except for its expressions. */
+export type CommonStatement<Other> =
   | Verdict
   | {
       readonly match: {
-        readonly op: "==" | "!=" | "in" | ">=";
-        readonly left: Expression;
-        readonly right: Expression;
+        readonly op: Operator;
+        readonly left: ExpressionOf<Other>;
+        readonly right: ExpressionOf<Other>;
       };
     }
-  | { readonly mangle: { readonly key: Expression; readonly value: Expression } }
-  | { readonly vmap: { readonly key: Expression; readonly data: Expression } }
-  | { readonly map: MapStatement }
-  | { readonly set: SetStatement }
-  | { readonly dnat: { readonly family?: Family; readonly addr: Expression } }
-  | { readonly masquerade: { readonly flags: string } }
+  | { readonly mangle: { readonly key: ExpressionOf<Other>; readonly value: ExpressionOf<Other> } }
+  | { readonly vmap: LookupOf<Other> }
+  | { readonly map: UpdateOf<Other> & { readonly data: ExpressionOf<Other>; readonly map: string } }
+  | { readonly set: UpdateOf<Other> & { readonly set: string; readonly stmt?: readonly ElementStatement[] } }
   /** Counts packets and bytes. */
   | { readonly counter: null }
   /** `flow add @f`: the flow table forwards later packets of the connection. */
   | { readonly flow: FlowStatement }
   /** `ct timeout set "NAME"`: the connection gets the timeouts of an object. */
-  | TimeoutStatement
+  | TimeoutStatement;
+
+/** One step of our own rules. */
+export type Statement =
+  | CommonStatement<never>
+  | { readonly dnat: { readonly family?: Family; readonly addr: Expression } }
+  | { readonly masquerade: { readonly flags: string } }
   /** With an ICMP error, or a reset for TCP. */
   | { readonly reject: null | { readonly type: "tcp reset" } };
 
-/** `update @m { k timeout t : v }` and `delete @m { k : v }`. */
-export interface MapStatement {
-  readonly op: "update" | "delete";
-  readonly elem: Expression | { readonly elem: { readonly val: Expression; readonly timeout: number } };
-  readonly data: Expression;
-  readonly map: string;
+/** Changes an element: `update @m { k timeout t : v }`, `delete @m { k : v }`, `add @s { k counter }`. */
+export interface UpdateOf<Other> {
+  readonly op: "add" | "update" | "delete";
+  readonly elem:
+    | ExpressionOf<Other>
+    | { readonly elem: { readonly val: ExpressionOf<Other>; readonly timeout: number } };
 }
 
 /** Adds a connection to a flow table. The kernel ignores packets that it cannot forward that way. */
@@ -102,17 +127,10 @@ export interface TimeoutStatement {
   readonly "ct timeout": string;
 }
 
-/** `update @s { k timeout t counter }`, `add @s { k ct count over 100 }`. */
-export interface SetStatement {
-  readonly op: "add" | "update";
-  readonly elem: Expression | { readonly elem: { readonly val: Expression; readonly timeout: number } };
-  readonly set: string;
-  readonly stmt?: readonly ElementStatement[];
-}
-
 /** A statement of an element; the last two continue only with packets beyond their limit. */
 export type ElementStatement =
   | { readonly counter: null }
+  | LastStatement
   | { readonly "ct count": { readonly val: number; readonly inv: true } }
   | { readonly limit: RateLimit & { readonly inv: true } };
 
@@ -130,7 +148,7 @@ export interface LimitStatement {
   readonly limit: RateLimit & { readonly per: "second" };
 }
 
-/** Records the time of the last packet; only in a rule that tests the kernel's version. */
+/** Records the time of the last packet; of ours, only in a rule that tests the kernel's version. */
 export interface LastStatement {
   readonly last: null;
 }

@@ -1,22 +1,14 @@
 import { AppError } from "../../base/errors.ts";
 import { sortedEntries } from "../../base/first-sorted.ts";
 import type {
-  AnonymousSet,
   AnyDnat,
-  AnyElementStatement,
   AnyExpression,
+  AnyLookup,
   AnyStatement,
-  ElementUpdate,
+  AnyUpdate,
   NotUnderstood,
 } from "../ast/any-table.ts";
-import type {
-  ElementStatement,
-  Expression,
-  MapStatement,
-  Rule,
-  SetStatement,
-  Statement,
-} from "../ast/json.ts";
+import type { Expression, LookupOf, Rule, Statement, UpdateOf } from "../ast/json.ts";
 import { type ConstantType, typeOfExpression } from "../data-types.ts";
 import { canonicalAddresses } from "./address.ts";
 import { bitsOf, DSCP, parseClassid, TCP_FLAGS } from "./constant.ts";
@@ -41,12 +33,14 @@ function canonicalStatement(statement: AnyStatement): Statement {
       mangle: { key: canonicalExpression(key), value: canonicalExpression(value, typeOfExpression(key)) },
     };
   }
-  if ("vmap" in statement) {
-    const { key, data } = statement.vmap;
-    return { vmap: { key: canonicalExpression(key), data: asReference(data) } };
+  if ("vmap" in statement) return { vmap: canonicalLookup(statement.vmap) };
+  if ("set" in statement) return { set: { ...statement.set, elem: canonicalElement(statement.set.elem) } };
+  if ("map" in statement) {
+    const { elem, data } = statement.map;
+    // A constant is a classid here, as the dynamic maps hold only endpoint ids.
+    const value = typeof data === "object" ? canonicalExpression(data) : parseClassid(data);
+    return { map: { ...statement.map, elem: canonicalElement(elem), data: value } };
   }
-  if ("set" in statement) return { set: canonicalSetStatement(statement.set) };
-  if ("map" in statement) return { map: canonicalMapStatement(statement.map) };
   if ("dnat" in statement) return { dnat: canonicalDnat(statement.dnat) };
   if ("masquerade" in statement) {
     const { flags } = asObjectOf(statement.masquerade, ["flags"], "masquerade");
@@ -89,7 +83,6 @@ function errorOf({ notUnderstood: part, error }: NotUnderstood): AppError {
 type Match = Extract<AnyStatement, { readonly match: unknown }>["match"];
 
 function canonicalMatch({ op, left, right }: Match): Statement {
-  if (op !== "==" && op !== "!=" && op !== "in" && op !== ">=") throw notUnderstood("operator", op);
   const field = canonicalExpression(left);
   const canonicalRight = op === "in" ? canonicalBits : canonicalExpression;
   return {
@@ -102,7 +95,7 @@ function canonicalMatch({ op, left, right }: Match): Statement {
 }
 
 /** Some of several bits: nft lists them as members, but reads a set of them as one of several values. */
-function canonicalBits(right: AnyExpression | AnonymousSet, type: ConstantType): Expression {
+function canonicalBits(right: AnyExpression, type: ConstantType): Expression {
   if (typeof right !== "object" || !("set" in right || "|" in right)) return canonicalExpression(right, type);
   const bits = canonicalSet(bitsOf(right), type);
   if (typeof bits !== "object" || !("set" in bits)) return bits;
@@ -116,33 +109,11 @@ function isBitmask(field: Expression): boolean {
   );
 }
 
-type MapUpdate = Extract<AnyStatement, { readonly map: unknown }>["map"];
-
-/** A constant here is a classid, as the dynamic maps hold only endpoint ids. */
-function canonicalMapStatement({ op, elem, data, map }: MapUpdate): MapStatement {
-  if (op === "add") throw notUnderstood("operation on a map", op);
-  const value = typeof data === "object" ? canonicalExpression(data) : parseClassid(data);
-  return { op, elem: canonicalElement(elem), data: value, map: asReference(map) };
+function canonicalLookup({ key, data }: AnyLookup): LookupOf<never> {
+  return { key: canonicalExpression(key), data: canonicalExpression(data) };
 }
 
-type SetUpdate = Extract<AnyStatement, { readonly set: unknown }>["set"];
-
-function canonicalSetStatement({ op, elem, set, stmt }: SetUpdate): SetStatement {
-  if (op === "delete") throw notUnderstood("operation on a set", op);
-  return {
-    op,
-    elem: canonicalElement(elem),
-    set: asReference(set),
-    ...(stmt !== undefined && { stmt: stmt.map(canonicalElementStatement) }),
-  };
-}
-
-function canonicalElementStatement(statement: AnyElementStatement): ElementStatement {
-  if ("noEffect" in statement) throw notUnderstood("statement of an element", statement);
-  return statement;
-}
-
-function canonicalElement(elem: ElementUpdate["elem"]): MapStatement["elem"] {
+function canonicalElement(elem: AnyUpdate["elem"]): UpdateOf<never>["elem"] {
   if (typeof elem !== "object" || !("elem" in elem)) return canonicalExpression(elem);
   const { val, timeout } = elem.elem;
   return { elem: { val: canonicalExpression(val), timeout } };
@@ -165,18 +136,8 @@ function canonicalReject(body: unknown): Statement {
   return { reject: null };
 }
 
-/** The name of a set or map, with its `@`. */
-function asReference(value: AnyExpression | AnonymousSet): string {
-  const name = asText(value, "reference to a set");
-  if (!name.startsWith("@")) throw notUnderstood("reference to a set", value);
-  return name;
-}
-
 /** An expression in its canonical form; `type` is that of the constants in it. */
-function canonicalExpression(
-  expression: AnyExpression | AnonymousSet,
-  type: ConstantType = "other",
-): Expression {
+function canonicalExpression(expression: AnyExpression, type: ConstantType = "other"): Expression {
   if (typeof expression !== "object") return canonicalConstant(expression, type);
   if ("notUnderstood" in expression) throw errorOf(expression);
   if ("anonymous" in expression) throw notUnderstood("set written into a rule", expression);
@@ -184,15 +145,10 @@ function canonicalExpression(
   if ("concat" in expression) return { concat: expression.concat.map((part) => canonicalExpression(part)) };
   if ("set" in expression) return canonicalSet(expression.set, type);
   if ("prefix" in expression || "range" in expression) return canonicalSet([expression], type);
-  if ("map" in expression) {
-    const { key, data } = expression.map;
-    return { map: { key: canonicalExpression(key), data: asReference(data) } };
-  }
+  if ("map" in expression) return { map: canonicalLookup(expression.map) };
   if ("jhash" in expression) {
-    const { mod, seed, offset, expr } = expression.jhash;
-    // Without a seed, every kernel chooses its own; our rules always have one.
-    if (seed === undefined) throw notUnderstood("jhash seed", seed);
-    return { jhash: { mod, seed, offset, expr: canonicalExpression(expr) } };
+    const { jhash } = expression;
+    return { jhash: { ...jhash, expr: canonicalExpression(jhash.expr) } };
   }
   if ("|" in expression) return { "|": canonicalOperands(expression["|"]) };
   if ("&" in expression) return { "&": canonicalOperands(expression["&"]) };

@@ -1,4 +1,4 @@
-import type { AnonymousSet, AnyExpression, AnySet } from "../ast/any-table.ts";
+import type { AnyExpression, AnySet } from "../ast/any-table.ts";
 import type { PayloadField, RawPayload } from "../ast/json.ts";
 import { type ConstantType, typeOfExpression, typesOfKey } from "../data-types.ts";
 import { readConstant } from "./constant.ts";
@@ -140,7 +140,7 @@ const ANONYMOUS: AnySet["spec"] = { name: "", dynamic: false };
  * Reads the map of a lookup: a named one as `@name`, or an anonymous one.
  * @throws AppError NFT_OUTPUT for elements that are not understood
  */
-export function readLookedUp(key: AnyExpression, data: unknown): AnyExpression | AnonymousSet {
+export function readLookedUp(key: AnyExpression, data: unknown): AnyExpression {
   if (typeof data === "string") return data;
   const [kind, body] = asTagged(data, "map");
   if (kind !== "set") throw notUnderstood("map", data);
@@ -151,7 +151,7 @@ export function readLookedUp(key: AnyExpression, data: unknown): AnyExpression |
  * Reads the constants that a rule compares with a field: each part of a concatenation by its own type.
  * Constants that are not understood are kept as such.
  */
-export function readConstants(value: unknown, field: AnyExpression): AnyExpression | AnonymousSet {
+export function readConstants(value: unknown, field: AnyExpression): AnyExpression {
   if (typeof field !== "object" || !("concat" in field) || typeof value === "string") {
     return readExpression(value, typeOfExpression(field));
   }

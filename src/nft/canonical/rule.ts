@@ -1,13 +1,5 @@
-import type {
-  AnyDnat,
-  AnyElementStatement,
-  AnyExpression,
-  AnyRule,
-  AnyStatement,
-  ElementUpdate,
-  Operator,
-} from "../ast/any-table.ts";
-import type { RateLimit } from "../ast/json.ts";
+import type { AnyDnat, AnyExpression, AnyRule, AnyStatement, AnyUpdate } from "../ast/any-table.ts";
+import type { ElementStatement, Operator, RateLimit } from "../ast/json.ts";
 import { type ConstantType, typeOfExpression } from "../data-types.ts";
 import { readVerdict } from "./elements.ts";
 import { readConstants, readExpression, readLookedUp } from "./expression.ts";
@@ -124,7 +116,7 @@ function readMangle(statement: unknown, { key, value }: JsonObject): AnyStatemen
   return { mangle: { key: field, value: readExpression(value, typeOfExpression(field)) } };
 }
 
-function readUpdate(op: unknown, elem: unknown): ElementUpdate {
+function readUpdate(op: unknown, elem: unknown): AnyUpdate {
   if (op !== "add" && op !== "update" && op !== "delete") throw notUnderstood("operation on a set", op);
   if (typeof elem !== "object" || elem === null || !("elem" in elem))
     return { op, elem: readExpression(elem) };
@@ -140,17 +132,17 @@ function readUpdate(op: unknown, elem: unknown): ElementUpdate {
  */
 export function readPassing(statements: unknown): void {
   for (const statement of readElementStatements(statements)) {
-    const isPassing = "counter" in statement || "noEffect" in statement;
-    if (!isPassing) throw notUnderstood("statement of elements", statement);
+    if (!("counter" in statement || "last" in statement))
+      throw notUnderstood("statement of elements", statement);
   }
 }
 
 /** Reads the statements of an element, which run for each of its packets. */
-function readElementStatements(statements: unknown): readonly AnyElementStatement[] {
-  return asList(statements, "statements of elements").map((statement): AnyElementStatement => {
+function readElementStatements(statements: unknown): readonly ElementStatement[] {
+  return asList(statements, "statements of elements").map((statement): ElementStatement => {
     const [kind, body] = asTagged(statement, "statement");
     if (kind === "counter") return { counter: null };
-    if (kind === "last") return { noEffect: statement };
+    if (kind === "last") return { last: null };
     if (kind === "ct count") {
       const { val, inv } = asObjectOf(body, ["val", "inv"], kind);
       if (inv === true) return { "ct count": { val: asNumber(val, kind), inv } };

@@ -2,12 +2,11 @@ import { durationText } from "../../base/duration.ts";
 import type {
   ElementStatement,
   Expression,
-  MapStatement,
   PayloadField,
   RawPayload,
   Rule,
-  SetStatement,
   Statement,
+  UpdateOf,
 } from "../ast/json.ts";
 import { formatClassid } from "../canonical/constant.ts";
 import { type ConstantType, typeOfExpression } from "../data-types.ts";
@@ -23,7 +22,8 @@ function statementText(statement: Statement): string {
   if ("match" in statement) {
     const { op, left, right } = statement.match;
     // Omitted if implied, as nft does.
-    const operator = op === "!=" || op === ">=" ? ` ${op}` : isOperation(left) ? " ==" : "";
+    const isImplied = op === "in" || (op === "==" && !isOperation(left));
+    const operator = isImplied ? "" : ` ${op}`;
     return `${expressionText(left)}${operator} ${expressionText(right, typeOfExpression(left))}`;
   }
   if ("mangle" in statement) {
@@ -32,8 +32,14 @@ function statementText(statement: Statement): string {
   }
   if ("vmap" in statement)
     return `${expressionText(statement.vmap.key)} vmap ${expressionText(statement.vmap.data)}`;
-  if ("map" in statement) return mapStatementText(statement.map);
-  if ("set" in statement) return setStatementText(statement.set);
+  if ("map" in statement) {
+    const { op, elem, data, map } = statement.map;
+    return `${op} ${map} { ${elementKeyText(elem)} : ${expressionText(data, "classid")} }`;
+  }
+  if ("set" in statement) {
+    const { op, elem, set, stmt = [] } = statement.set;
+    return `${op} ${set} { ${[elementKeyText(elem), ...stmt.map(elementStatementText)].join(" ")} }`;
+  }
   if ("dnat" in statement) {
     const { family, addr } = statement.dnat;
     return `dnat ${family === undefined ? "" : `${family} `}to ${expressionText(addr)}`;
@@ -47,21 +53,14 @@ function statementText(statement: Statement): string {
   return verdictText(statement);
 }
 
-function mapStatementText({ op, elem, data, map }: MapStatement): string {
-  return `${op} ${map} { ${elementKeyText(elem)} : ${expressionText(data, "classid")} }`;
-}
-
-function setStatementText({ op, elem, set, stmt = [] }: SetStatement): string {
-  return `${op} ${set} { ${[elementKeyText(elem), ...stmt.map(elementStatementText)].join(" ")} }`;
-}
-
-function elementKeyText(elem: MapStatement["elem"]): string {
+function elementKeyText(elem: UpdateOf<never>["elem"]): string {
   if (typeof elem !== "object" || !("elem" in elem)) return expressionText(elem);
   return `${expressionText(elem.elem.val)} timeout ${durationText(elem.elem.timeout)}`;
 }
 
 function elementStatementText(statement: ElementStatement): string {
   if ("counter" in statement) return "counter";
+  if ("last" in statement) return "last";
   if ("ct count" in statement) return `ct count over ${statement["ct count"].val}`;
   const { rate, per, burst } = statement.limit;
   return `limit rate over ${rate}/${per} burst ${burst} packets`;
@@ -91,8 +90,8 @@ export function expressionText(expression: Expression, type: ConstantType = "oth
   }
   if ("jhash" in expression) {
     const { mod, seed, offset, expr } = expression.jhash;
-    const seedText = `0x${seed.toString(16)}`;
-    return `jhash ${expressionText(expr)} mod ${mod} seed ${seedText}${offset === 0 ? "" : ` offset ${offset}`}`;
+    const seedText = seed === undefined ? "" : ` seed 0x${seed.toString(16)}`;
+    return `jhash ${expressionText(expr)} mod ${mod}${seedText}${offset === 0 ? "" : ` offset ${offset}`}`;
   }
   if ("|" in expression) return operationText(expression["|"], "|");
   return "&" in expression ? operationText(expression["&"], "&") : operationText(expression["^"], "^");

@@ -124,6 +124,12 @@ describe("canonicalRule", () => {
       match(saddr, { set: [prefix("10.0.0.0", 9), "10.128.0.1"] }),
     ],
     ["an operator", match(saddr, "10.0.0.5"), match(saddr, "10.0.0.5", "!=")],
+    ["an operator that ours never have", match(mark, 5, ">="), match(mark, 5, "<")],
+    [
+      "an operation on a set",
+      { set: { op: "add", elem: saddr, set: "@s" } },
+      { set: { op: "delete", elem: saddr, set: "@s" } },
+    ],
     [
       "an offset",
       { mangle: { key: priority, value: { numgen: { mode: "random", mod: 3 } } } },
