@@ -1,7 +1,7 @@
 import { AppError } from "../base/errors.ts";
 import { takeLowestPriority } from "./lowest-priority.ts";
 import type { ProgramEnd } from "./process.ts";
-import { type OpenProgram, openProgram, rightsHint } from "./running-programs.ts";
+import { type OpenProgram, openProgram, programError } from "./running-programs.ts";
 
 const SOCAT = "socat";
 
@@ -93,23 +93,13 @@ function address(groups: number): string {
 }
 
 /** Returns the error for a socat that ended or could not be started. */
-export function socketFailure(
-  path: string = SOCAT,
-  { startError, stderr, exitCode, signal }: ProgramEnd,
-): AppError {
-  if (startError !== undefined) {
-    const hint = "install the package socat, through which nft-proxy reads the kernel's tables";
-    return new AppError("HOST", `cannot start ${path} (${startError})`, { hint });
-  }
-  const evidence = { stderr: stderr.trim() };
+export function socketFailure(path: string = SOCAT, end: ProgramEnd): AppError {
   // Its input stays open, so it only exits with 0 after an error of the socket, which socat 1.8 does not
   // report.
-  if (exitCode === 0) {
+  if (end.exitCode === 0) {
+    const evidence = { stderr: end.stderr.trim() };
     return new AppError("HOST", "lost notifications of nftables: the kernel's buffer was full", { evidence });
   }
-  const reason = signal === undefined ? `exit code ${exitCode}` : `ended by ${signal}`;
-  return new AppError("HOST", `${path}, which reads the kernel's tables, ended: ${stderr.trim() || reason}`, {
-    evidence,
-    hint: rightsHint(stderr),
-  });
+  const missing = "install the package socat, through which nft-proxy reads the kernel's tables";
+  return programError([path], end, missing);
 }

@@ -14,31 +14,25 @@ const OPEN_OPTIONS = {
 /** How nft and socat say that they lack a right. */
 const DENIED = /Operation not permitted|Permission denied|you must be root/;
 
-/** A hint if a program says on standard error that it lacks a right. */
-export function rightsHint(stderr: string): string | undefined {
-  return DENIED.test(stderr) ? "run as root or with CAP_NET_ADMIN" : undefined;
-}
-
-/** The error of a program that ended, or could not be started. */
-function programError(path: string, args: readonly string[], end: ProgramEnd): AppError {
-  const { exitCode, signal, startError, stderr } = end;
-  if (startError !== undefined) {
-    const hint = "nft-proxy doctor names the programs that this host lacks";
-    return new AppError("HOST", `cannot start ${path} (${startError})`, { hint });
-  }
-  const reason = stderr.trim() || (signal === undefined ? `exit code ${exitCode}` : `ended by ${signal}`);
-  const evidence = { command: [path, ...args].join(" "), stderr: stderr.trim() };
-  return new AppError("HOST", `${path} failed: ${reason}`, { evidence, hint: rightsHint(stderr) });
-}
-
-async function* linesOf(pieces: AsyncIterable<string>): AsyncGenerator<string, void, undefined> {
-  let rest = "";
-  for await (const text of pieces) {
-    const lines = `${rest}${text}`.split("\n");
-    rest = lines.pop() ?? "";
-    yield* lines;
-  }
-  if (rest !== "") yield rest;
+/**
+ * The error of a program that ended, or could not be started.
+ * @param command its path and arguments
+ * @param missing the hint if it could not be started
+ */
+export function programError(
+  command: readonly [path: string, ...args: string[]],
+  { exitCode, signal, startError, stderr }: ProgramEnd,
+  missing = "nft-proxy doctor names the programs that this host lacks",
+): AppError {
+  const [path] = command;
+  if (startError !== undefined)
+    return new AppError("HOST", `cannot start ${path} (${startError})`, { hint: missing });
+  const said = stderr.trim();
+  const reason = said || (signal === undefined ? `exit code ${exitCode}` : `ended by ${signal}`);
+  return new AppError("HOST", `${path} failed: ${reason}`, {
+    evidence: { command: command.join(" "), stderr: said },
+    hint: DENIED.test(said) ? "run as root or with CAP_NET_ADMIN" : undefined,
+  });
 }
 
 /** A program that runs until it is stopped. */
@@ -69,9 +63,9 @@ export const followLines: FollowLines = (path, args, onLine) => {
   const child = execa(path, args, { ...OPEN_OPTIONS, stdin: "ignore", cleanup: true });
   let isStopped = false;
   const follow = async () => {
-    for await (const line of linesOf(child.stdout.setEncoding("utf8"))) onLine(line);
+    for await (const line of child) onLine(line);
     const end = processResult(await child);
-    if (!isStopped) throw programError(path, args, end);
+    if (!isStopped) throw programError([path, ...args], end);
   };
   const stop = () => {
     isStopped = true;
