@@ -2,7 +2,7 @@ import { AppError } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import type { TableName } from "../nft/ast/any-table.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
-import { readListing } from "../nft/canonical/parse.ts";
+import { listedObjects } from "../nft/canonical/parse.ts";
 import type { Nft } from "./nft.ts";
 
 /**
@@ -34,11 +34,7 @@ export async function listTableOf(
 /** Returns the names of all tables in this network namespace, including other software's: `ip nft-proxy`. */
 export async function tableNames(nft: Nft): Promise<Set<string>> {
   const text = (await nft.list(["-j", "list", "tables"])) ?? "";
-  const names = readListing(text).objects.flatMap((object) => {
-    const { table } = object as { table?: { family: string; name: string } };
-    return table === undefined ? [] : [`${table.family} ${table.name}`];
-  });
-  return new Set(names);
+  return new Set(listedObjects(text).map(({ body }) => `${body.family} ${body.name}`));
 }
 
 /**

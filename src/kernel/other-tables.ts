@@ -3,7 +3,6 @@ import type { ByFamily } from "../base/family.ts";
 import type { AnyChain, AnyTable, TableFamily, TableName } from "../nft/ast/any-table.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { anyTables } from "../nft/canonical/any-tables.ts";
-import { readListing } from "../nft/canonical/parse.ts";
 import type { Nft } from "./nft.ts";
 import { listChains, listTableOf } from "./nft-listings.ts";
 
@@ -49,7 +48,7 @@ export async function listOtherTables(
 ): Promise<OtherListings> {
   const chains = await listChains(nft);
   const tables: OtherListing[] = [];
-  for (const { family, name, ...table } of anyTables(readListing(chains))) {
+  for (const { family, name, ...table } of anyTables(chains)) {
     const isHooked = [...table.chains.values()].some(({ base }) => base && HOOKS.has(base.hook));
     if (name === TABLE_NAME || !isHooked) continue;
     tables.push({ family, name, ...(await listingOf((as) => listOne(nft, { family, name }, as, signal))) });
@@ -76,7 +75,7 @@ async function listingOf(
 export function otherTables({ chains, tables: listings }: OtherListings): OtherTables {
   const tables: AnyTable[] = [];
   const older: Partial<Record<TableFamily, number>> = {};
-  for (const table of anyTables(readListing(chains))) {
+  for (const table of anyTables(chains)) {
     if (table.name === TABLE_NAME) older[table.family] = tables.length;
     const listing = listings.find(({ family, name }) => family === table.family && name === table.name);
     if (listing !== undefined) tables.push(...tablesOf(table, listing));
@@ -87,7 +86,7 @@ export function otherTables({ chains, tables: listings }: OtherListings): OtherT
 function tablesOf(known: AnyTable, { json, text, problem }: OtherListing): readonly AnyTable[] {
   if (problem !== undefined) return [unreadable(known, problem)];
   try {
-    return json === undefined ? [] : anyTables(readListing(json), text);
+    return json === undefined ? [] : anyTables(json, text);
   } catch (error) {
     return [unreadable(known, messageOf(error))];
   }

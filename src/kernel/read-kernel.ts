@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { AppError, messageOf } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import type { ElementSet, Ruleset, SetSpec, Table } from "../nft/ast/ruleset.ts";
-import { parseListing, readListing } from "../nft/canonical/parse.ts";
+import { parseListing } from "../nft/canonical/parse.ts";
 import { diffDeclarations, nonEmpty, type TableDelta, tableBefore } from "../nft/delta.ts";
 import { SetComparison } from "../nft/set-comparison.ts";
 import type { TableReader } from "./table-reader.ts";
@@ -108,7 +108,7 @@ export async function declaredTable(
   signal?: AbortSignal,
 ): Promise<Table | undefined> {
   const text = await reader.listTable(family, signal);
-  return text === undefined ? undefined : parseListing(readListing(text))[family];
+  return text === undefined ? undefined : parseListing(text)[family];
 }
 
 async function readSets(reader: TableReader, { family, sets }: Table): Promise<Map<string, ElementSet>> {

@@ -1,8 +1,7 @@
 import { existsSync, readlinkSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Family } from "../base/family.ts";
-import { readListing } from "../nft/canonical/parse.ts";
-import { asObject } from "../nft/canonical/shape.ts";
+import { listedObjects } from "../nft/canonical/parse.ts";
 import { removalTransaction } from "../nft/transaction.ts";
 import type { HostFiles } from "./host.ts";
 import type { Nft } from "./nft.ts";
@@ -52,10 +51,7 @@ export async function removeStaleTraceTables(nft: Nft): Promise<number> {
 
 async function isActive(nft: Nft, { family, name }: { family: Family; name: string }): Promise<boolean> {
   const text = await nft.list(["-j", "list", "set", family, name, ACTIVE_SET]);
-  if (text === undefined) return false;
-  return readListing(text).objects.some(
-    (object) => asObject(asObject(object, "listed").set ?? {}, "set").elem !== undefined,
-  );
+  return text !== undefined && listedObjects(text).some(({ body }) => body.elem !== undefined);
 }
 
 /**

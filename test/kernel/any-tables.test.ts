@@ -3,7 +3,6 @@ import { execa } from "execa";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { AnyTable } from "../../src/nft/ast/any-table.ts";
 import { anyTables } from "../../src/nft/canonical/any-tables.ts";
-import { readListing } from "../../src/nft/canonical/parse.ts";
 import { debianNft } from "../support/debian-program.ts";
 import { probeOutcomes } from "../support/expect.ts";
 import { loadScenario } from "../support/lab/scenario.ts";
@@ -24,7 +23,7 @@ async function listed(nft: string, tables: readonly string[]): Promise<AnyTable[
       execa(nft, ["-j", "list", "table", ...table.split(" ")], { maxBuffer: 100_000_000 }),
     ),
   );
-  return listings.flatMap(({ stdout }) => anyTables(readListing(stdout)));
+  return listings.flatMap(({ stdout }) => anyTables(stdout));
 }
 
 const VERSIONS: readonly (readonly [string, () => string])[] = [

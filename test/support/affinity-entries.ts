@@ -2,8 +2,8 @@ import { familyOf } from "../../src/model/ip.ts";
 import type { Table } from "../../src/nft/ast/ruleset.ts";
 import { formatClassid } from "../../src/nft/canonical/constant.ts";
 import { parseSetSpec } from "../../src/nft/canonical/declarations.ts";
-import { readListing } from "../../src/nft/canonical/parse.ts";
-import { asList, asObject } from "../../src/nft/canonical/shape.ts";
+import { listedObjects } from "../../src/nft/canonical/parse.ts";
+import { asList } from "../../src/nft/canonical/shape.ts";
 import { joinParts, type ListedElement, splitParts } from "../../src/nft/elements.ts";
 import { parseId } from "../../src/ruleset/list-ids.ts";
 import { setSpecs } from "../../src/ruleset/set-specs.ts";
@@ -48,12 +48,9 @@ export function endpointIdsOf(
 
 /** Returns the affinity entries. @param listing of the affinity map, as JSON */
 export function affinityEntries(listing: string): readonly ListedElement[] {
-  return readListing(listing).objects.flatMap((object) => {
-    const { map } = asObject(object, "listed object");
-    if (map === undefined) return [];
-    const declared = asObject(map, "map");
-    const spec = parseSetSpec("map", declared);
-    return asList(declared.elem ?? [], "elements").map((item) => listedElement(spec, item));
+  return listedObjects(listing).flatMap(({ body }) => {
+    const spec = parseSetSpec("map", body);
+    return asList(body.elem ?? [], "elements").map((item) => listedElement(spec, item));
   });
 }
 

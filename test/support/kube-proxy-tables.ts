@@ -5,6 +5,7 @@ import type { AnyTable } from "../../src/nft/ast/any-table.ts";
 import { anyTables } from "../../src/nft/canonical/any-tables.ts";
 import type { FamilyContext } from "../../src/ruleset/node-context.ts";
 import type { Objects } from "./build.ts";
+import { listingOf } from "./listing.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -30,7 +31,7 @@ export function kubeProxyTable(objects: Required<Objects>, context: FamilyContex
       choose(port, new SlicesByPort(slices).endpointsOf(port, context.place.name), context),
     );
   }
-  const [table] = anyTables({ objects: builder.listing() });
+  const [table] = anyTables(listingOf(builder.listing()));
   if (table === undefined) throw new Error("no table");
   return table;
 }

@@ -3,20 +3,17 @@ import type { DataType, Ruleset, SetSpec } from "../../src/nft/ast/ruleset.ts";
 import { addressInterval } from "../../src/nft/canonical/address.ts";
 import { parseClassid, parseProtocol } from "../../src/nft/canonical/constant.ts";
 import { readVerdict, splitElement } from "../../src/nft/canonical/elements.ts";
-import { memberOf, ownFamily, parseListing, readListing } from "../../src/nft/canonical/parse.ts";
-import { asList, asObject, asTagged, notUnderstood } from "../../src/nft/canonical/shape.ts";
+import { listedObjects, memberOf, ownFamily, parseListing } from "../../src/nft/canonical/parse.ts";
+import { asList, asObject, notUnderstood } from "../../src/nft/canonical/shape.ts";
 import { type Element, verdictText } from "../../src/nft/elements.ts";
 
 /** The canonical ruleset of nft's JSON listing with elements, which the daemon itself reads by netlink. */
 export function parseWithElements(text: string): Ruleset {
-  const listing = readListing(text);
-  const ruleset = parseListing(listing);
-  for (const listed of listing.objects) {
-    const [kind, body] = asTagged(listed, "listed object");
-    const object = asObject(body, kind);
-    const family = ownFamily(kind, object);
-    if (family === undefined || object.elem === undefined) continue;
-    placeElements(memberOf(ruleset[family]?.sets ?? new Map(), object.name), asList(object.elem, kind));
+  const ruleset = parseListing(text);
+  for (const { kind, body } of listedObjects(text)) {
+    const family = ownFamily(kind, body);
+    if (family === undefined || body.elem === undefined) continue;
+    placeElements(memberOf(ruleset[family]?.sets ?? new Map(), body.name), asList(body.elem, kind));
   }
   return ruleset;
 }

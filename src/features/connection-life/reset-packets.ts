@@ -3,7 +3,7 @@ import { FailureLog } from "../../base/failure-log.ts";
 import { type ByFamily, FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { counted, listText } from "../../base/text.ts";
 import { cachedReading } from "../../kernel/logged-reading.ts";
-import { readListing } from "../../nft/canonical/parse.ts";
+import { listedObjects } from "../../nft/canonical/parse.ts";
 import { asList, asNumber, asObject } from "../../nft/canonical/shape.ts";
 import { targetText } from "../../nft/elements.ts";
 import type { DaemonPart, FeatureCard, FeatureHost } from "../seam/daemon-part.ts";
@@ -83,11 +83,8 @@ export function vanishedCard(
  * Sums the counters of rules with a reset in a listing. Throws NFT_OUTPUT for a form that nft never prints.
  */
 export function resetPackets(listing: string): number {
-  return readListing(listing).objects.reduce<number>((sum, object) => {
-    const { rule } = asObject(object, "listed object");
-    const statements = asList(asObject(rule ?? {}, "rule").expr ?? [], "rule").map((one) =>
-      asObject(one, "statement"),
-    );
+  return listedObjects(listing).reduce<number>((sum, { body }) => {
+    const statements = asList(body.expr ?? [], "rule").map((one) => asObject(one, "statement"));
     const isReset = statements.some(
       ({ reject }) => reject !== undefined && asObject(reject ?? {}, "reject").type === "tcp reset",
     );

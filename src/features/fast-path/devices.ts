@@ -7,7 +7,7 @@ import { NftRefusedError, NftStoppedError } from "../../kernel/nft-errors.ts";
 import { listFlowtables } from "../../kernel/nft-listings.ts";
 import type { Command } from "../../nft/ast/json.ts";
 import type { Table } from "../../nft/ast/ruleset.ts";
-import { flowtableDevices, readListing } from "../../nft/canonical/parse.ts";
+import { flowtableDevices } from "../../nft/canonical/parse.ts";
 import { flowtableAddition, flowtableReplacement } from "../../nft/transaction.ts";
 import type { DaemonPart, FeatureCard, FeatureHost, FinishedSync } from "../seam/daemon-part.ts";
 import { type FastPathInterfaces, type InterfaceReader, interfaceReader } from "./interfaces.ts";
@@ -144,7 +144,7 @@ export class FastPathDevices implements DaemonPart {
   /** Adds and removes devices. @returns whether the flow tables now have the wanted ones */
   async #repair(tables: readonly Table[], wanted: readonly string[]): Promise<boolean> {
     const { nft } = this.#host;
-    const listed = flowtableDevices(readListing(await listFlowtables(nft)));
+    const listed = flowtableDevices(await listFlowtables(nft));
     const renewal = this.#renewal;
     const commands: Command[] = [];
     for (const table of tables) {

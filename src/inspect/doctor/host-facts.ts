@@ -13,8 +13,7 @@ import { type RunProcess, runProcess } from "../../kernel/process.ts";
 import { interfaceNames } from "../../kernel/routes.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { socatVersion } from "../../kernel/versions.ts";
-import { type Listing, readListing } from "../../nft/canonical/parse.ts";
-import { asObject, asTagged } from "../../nft/canonical/shape.ts";
+import { listedObjects } from "../../nft/canonical/parse.ts";
 import { requiredFeatures } from "../../ruleset/required-features.ts";
 import { getAnswer, type HttpAnswer } from "../http-answer.ts";
 
@@ -150,18 +149,17 @@ export async function gatherSettings(
 /** The chains of all software, without their rules; undefined if nft cannot list them. */
 export async function gatherChains(nft: Nft): Promise<readonly HostChain[] | undefined> {
   try {
-    return foreignChains(readListing(await listChains(nft)));
+    return foreignChains(await listChains(nft));
   } catch {
     return undefined;
   }
 }
 
 /** Returns the chains of a listing, of every family. Throws NFT_OUTPUT for a form that nft never prints. */
-export function foreignChains({ objects }: Listing): HostChain[] {
-  return objects.flatMap((object) => {
-    const [kind, body] = asTagged(object, "listed object");
+export function foreignChains(listing: string): HostChain[] {
+  return listedObjects(listing).flatMap(({ kind, body }) => {
     if (kind !== "chain") return [];
-    const { family, table, name, hook, prio, policy } = asObject(body, kind);
+    const { family, table, name, hook, prio, policy } = body;
     const chain = { table: `${family} ${table}`, name: String(name) };
     if (hook === undefined) return [chain];
     return [{ ...chain, base: { hook: String(hook), prio: Number(prio), policy: String(policy) } }];

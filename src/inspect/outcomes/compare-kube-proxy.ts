@@ -7,7 +7,6 @@ import { listTableOf } from "../../kernel/nft-listings.ts";
 import { readText } from "../../kube/files/read-text.ts";
 import type { AnySet, AnyTable } from "../../nft/ast/any-table.ts";
 import { anyTables } from "../../nft/canonical/any-tables.ts";
-import { readListing } from "../../nft/canonical/parse.ts";
 import { joinParts, verdictTarget } from "../../nft/elements.ts";
 import { parseFrontendKey } from "../../ruleset/keys.ts";
 import { hostOf } from "../explain/explain-input.ts";
@@ -83,7 +82,7 @@ async function kubeProxyTables(
 
 async function tablesHere(family: Family, nftPath: string): Promise<readonly AnyTable[]> {
   const listing = await listTableOf(new NftProgram({ path: nftPath }), { family, name: KUBE_PROXY }, "json");
-  return listing === undefined ? [] : anyTables(readListing(listing));
+  return listing === undefined ? [] : anyTables(listing);
 }
 
 /**
@@ -92,7 +91,7 @@ async function tablesHere(family: Family, nftPath: string): Promise<readonly Any
 async function tablesOf(file: string, stdin: LoadRequest["stdin"]): Promise<readonly AnyTable[]> {
   const text = await readText(file, stdin);
   try {
-    return anyTables(readListing(text));
+    return anyTables(text);
   } catch (cause) {
     if (!(cause instanceof AppError && cause.code === "NFT_OUTPUT")) throw cause;
     throw badArgument(`${file} is not a listing of nft as JSON`, { cause, hint: LISTING_HINT });

@@ -1,8 +1,8 @@
 import type { AnyBaseChain, AnyChain, AnyRule, AnySet, AnyTable, TableFamily } from "../ast/any-table.ts";
 import { readSet } from "./declarations.ts";
-import type { Listing } from "./parse.ts";
+import { listedObjects } from "./parse.ts";
 import { readRule } from "./rule.ts";
-import { asFlags, asObject, asTagged, asText, type JsonObject } from "./shape.ts";
+import { asFlags, asText, type JsonObject } from "./shape.ts";
 import { hasExtension, translatedRule } from "./xt-rule.ts";
 
 interface MutableChain extends AnyChain {
@@ -22,16 +22,14 @@ const FAMILIES: ReadonlySet<unknown> = new Set<TableFamily>(["ip", "ip6", "inet"
 /**
  * Reads the tables that see IP packets from a listing of any nft and any software
  * (`nft -j list table FAMILY NAME`). Rules and sets that are not understood are kept as such.
+ * @param listing nft's JSON text
  * @param texts the same tables from `nft -a list table`, for the text of their rules
  * @throws AppError NFT_OUTPUT if it is no listing of nft
  */
-export function anyTables({ objects }: Listing, texts = ""): AnyTable[] {
+export function anyTables(listing: string, texts = ""): AnyTable[] {
   const tables = new Map<string, MutableTable>();
   const ruleTexts = textsByHandle(texts);
-  for (const object of objects) {
-    const [kind, value] = asTagged(object, "listed object");
-    if (kind === "metainfo") continue;
-    const body = asObject(value, kind);
+  for (const { kind, body } of listedObjects(listing)) {
     const { family } = body;
     if (!FAMILIES.has(family)) continue;
     const name = asText(kind === "table" ? body.name : body.table, "table");

@@ -14,13 +14,14 @@ import { canonicalRule } from "./canonical-rule.ts";
 import { parseBaseChain, parseFlowtable, parseSetSpec, parseTimeoutPolicy } from "./declarations.ts";
 import { asFlags, asList, asObject, asTagged, asText, type JsonObject, notUnderstood } from "./shape.ts";
 
-/** The output of `nft -j list ...`: a list of objects such as `{"chain": {...}}`. */
-export interface Listing {
-  readonly objects: readonly unknown[];
+/** An object that nft lists: `{"chain": {...}}`. */
+interface ListedObject {
+  readonly kind: string;
+  readonly body: JsonObject;
 }
 
-/** Reads the JSON text that nft printed. @throws AppError NFT_OUTPUT for other text */
-export function readListing(text: string): Listing {
+/** The objects in the output of `nft -j list ...`. @throws AppError NFT_OUTPUT for other text */
+export function listedObjects(text: string): readonly ListedObject[] {
   let json: unknown;
   try {
     json = JSON.parse(text);
@@ -30,7 +31,10 @@ export function readListing(text: string): Listing {
       evidence: { output: text.slice(0, 300) },
     });
   }
-  return { objects: asList(asObject(json, "listing").nftables, "listing") };
+  return asList(asObject(json, "listing").nftables, "listing").flatMap((object) => {
+    const [kind, body] = asTagged(object, "listed object");
+    return kind === "metainfo" ? [] : [{ kind, body: asObject(body, kind) }];
+  });
 }
 
 /**
@@ -38,12 +42,9 @@ export function readListing(text: string): Listing {
  * by netlink.
  * @throws AppError NFT_OUTPUT that quotes the part that is not understood
  */
-export function parseListing(listing: Listing): Ruleset {
+export function parseListing(text: string): Ruleset {
   const draft: Draft = {};
-  for (const object of listing.objects) {
-    const [kind, body] = asTagged(object, "listed object");
-    if (kind !== "metainfo") place(draft, kind, asObject(body, kind));
-  }
+  for (const { kind, body } of listedObjects(text)) place(draft, kind, body);
   return draft;
 }
 
@@ -113,14 +114,11 @@ export function place(draft: Draft, kind: string, object: JsonObject): void {
 }
 
 /** Reads our flow tables' devices (`nft -j list flowtables`), sorted. @throws AppError NFT_OUTPUT */
-export function flowtableDevices(listing: Listing): Partial<Record<Family, readonly string[]>> {
+export function flowtableDevices(text: string): Partial<Record<Family, readonly string[]>> {
   const devices: Partial<Record<Family, readonly string[]>> = {};
-  for (const listed of listing.objects) {
-    const [kind, body] = asTagged(listed, "listed object");
-    if (kind !== "flowtable") continue;
-    const object = asObject(body, kind);
-    const family = ownFamily(kind, object);
-    if (family !== undefined) devices[family] = parseFlowtable(object).devices;
+  for (const { kind, body } of listedObjects(text)) {
+    const family = kind === "flowtable" ? ownFamily(kind, body) : undefined;
+    if (family !== undefined) devices[family] = parseFlowtable(body).devices;
   }
   return devices;
 }

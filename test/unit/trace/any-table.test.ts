@@ -3,6 +3,7 @@ import { anyTables } from "../../../src/nft/canonical/any-tables.ts";
 import { evaluate, evaluateAnswer, evaluatePrepared, prepareTables } from "../../../src/trace/evaluate.ts";
 import { summarize } from "../../../src/trace/outcome.ts";
 import type { Packet } from "../../../src/trace/packet.ts";
+import { listingOf } from "../../support/listing.ts";
 
 const host = { localAddresses: new Set(["192.0.2.2"]) };
 const tcp: Packet = {
@@ -73,9 +74,7 @@ const SETS = [
 function tablesWith(expr: readonly unknown[], chain: object = {}) {
   const base = { ...at, name: "base", type: "filter", hook: "forward", prio: 0, policy: "accept", ...chain };
   const rule = { rule: { ...at, chain: "base", handle: 7, expr } };
-  return anyTables({
-    objects: [{ table: { family: "inet", name: "other" } }, { chain: base }, ...SETS, rule],
-  });
+  return anyTables(listingOf([{ table: { family: "inet", name: "other" } }, { chain: base }, ...SETS, rule]));
 }
 
 function kindOf(expr: readonly unknown[], packet = tcp, chain: object = {}): string | undefined {
@@ -291,7 +290,7 @@ describe("the answer to a first packet", () => {
       { chain: { ...at, name, policy: "accept", ...base } },
       { rule: { ...at, chain: name, expr } },
     ]);
-    const tables = prepareTables(anyTables({ objects }));
+    const tables = prepareTables(anyTables(listingOf(objects)));
     const [first] = evaluatePrepared(tables, routed, packet);
     if (first?.kind !== "delivered") throw new Error("not delivered");
     return evaluateAnswer(tables, routed, packet, first)[0]?.kind;
@@ -415,7 +414,7 @@ describe("statements that are not understood", () => {
     const chain = { ...at, name: "base", type: "filter", hook: "forward", prio: 0, policy: "accept" };
     const rule = (expr: readonly unknown[]) => ({ rule: { ...at, chain: "base", handle: 7, expr } });
     const rate = [{ limit: { rate: 5, burst: 5, per: "second" } }, { accept: null }];
-    const tables = anyTables({ objects: [{ chain }, rule(rate), rule(second)] });
+    const tables = anyTables(listingOf([{ chain }, rule(rate), rule(second)]));
     expect(evaluate(tables, host, tcp)[0]?.kind).toBe(kind);
   });
 
@@ -424,7 +423,7 @@ describe("statements that are not understood", () => {
       { chain: { ...at, name: "base", type: "filter", hook: "forward", prio: 0, policy: "accept" } },
       { rule: { ...at, chain: "base", handle: 7, expr: [{ xt: { type: "target", name: "DROP" } }] } },
     ];
-    const tables = anyTables({ objects }, '\t\txt target "DROP" # handle 7\n');
+    const tables = anyTables(listingOf(objects), '\t\txt target "DROP" # handle 7\n');
     expect(evaluate(tables, host, tcp)).toMatchObject([{ rules: [{ text: 'xt target "DROP"' }] }]);
   });
 });
@@ -434,7 +433,7 @@ describe("rules of iptables-nft, with extensions that nft's JSON only names", ()
   function kindOfText(text: string): string | undefined {
     const chain = { ...at, name: "base", type: "filter", hook: "forward", prio: 0, policy: "accept" };
     const rule = { ...at, chain: "base", handle: 7, expr: [{ xt: { type: "match", name: "any" } }, drop] };
-    const tables = anyTables({ objects: [{ chain }, { rule }] }, `\t\t${text} # handle 7\n`);
+    const tables = anyTables(listingOf([{ chain }, { rule }]), `\t\t${text} # handle 7\n`);
     return evaluate(tables, host, tcp)[0]?.kind;
   }
 
@@ -570,7 +569,7 @@ describe("verdicts of other software's rules", () => {
   test("a dormant table does not see the packet", () => {
     const chain = { ...at, name: "base", type: "filter", hook: "forward", prio: 0, policy: "drop" };
     const table = { family: "inet", name: "other", flags: "dormant" };
-    expect(evaluate(anyTables({ objects: [{ table }, { chain }] }), host, tcp)).toMatchObject([
+    expect(evaluate(anyTables(listingOf([{ table }, { chain }])), host, tcp)).toMatchObject([
       { kind: "delivered" },
     ]);
   });
@@ -581,6 +580,6 @@ describe("verdicts of other software's rules", () => {
   });
 
   test("tables of other families are ignored", () => {
-    expect(anyTables({ objects: [{ table: { family: "bridge", name: "filter" } }] })).toEqual([]);
+    expect(anyTables(listingOf([{ table: { family: "bridge", name: "filter" } }]))).toEqual([]);
   });
 });

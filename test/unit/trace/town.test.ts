@@ -3,7 +3,6 @@ import { describe, expect, test } from "vitest";
 import type { AnyTable } from "../../../src/nft/ast/any-table.ts";
 import type { Transaction } from "../../../src/nft/ast/json.ts";
 import { anyTables } from "../../../src/nft/canonical/any-tables.ts";
-import { readListing } from "../../../src/nft/canonical/parse.ts";
 import { applyTransaction } from "../../support/apply-transaction.ts";
 import { probeOutcomes } from "../../support/expect.ts";
 import { loadScenario } from "../../support/lab/scenario.ts";
@@ -18,7 +17,7 @@ const transaction = JSON.parse(fixture("town/transaction.json")) as Transaction;
 const tables: Readonly<Record<string, readonly AnyTable[]>> = {
   "our rules": Object.values(applyTransaction({}, transaction)),
   "kube-proxy's rules": ["ip", "ip6"].flatMap((family) =>
-    anyTables(readListing(fixture(`kube-proxy/town.listed.${family}.json`))),
+    anyTables(fixture(`kube-proxy/town.listed.${family}.json`)),
   ),
 };
 

@@ -11,6 +11,7 @@ import {
   type ProxyTraces,
 } from "../../../../src/inspect/doctor/other-proxy-check.ts";
 import { judgeClusterCidr } from "../../../../src/inspect/doctor/settings-check.ts";
+import { listingOf } from "../../../support/listing.ts";
 
 const base = (table: string, hook: string, policy: string, prio = 0): HostChain => ({
   table,
@@ -25,7 +26,7 @@ test("foreignChains reads the chains of every family from nft's listing", () => 
     { chain: { family: "ip", table: "nat", name: "KUBE-SERVICES", handle: 7 } },
     { chain: { family: "inet", table: "fw", name: "in", handle: 1, ...filter } },
   ];
-  expect(foreignChains({ objects })).toEqual([
+  expect(foreignChains(listingOf(objects))).toEqual([
     { table: "ip nat", name: "KUBE-SERVICES" },
     { table: "inet fw", name: "in", base: { hook: "input", prio: -10, policy: "drop" } },
   ]);

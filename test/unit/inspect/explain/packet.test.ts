@@ -14,6 +14,7 @@ import {
   slice,
   testNodeContext,
 } from "../../../support/build.ts";
+import { listingOf } from "../../../support/listing.ts";
 
 function input(
   options: ContextOptions = {},
@@ -195,7 +196,7 @@ test("an assumed pod does not get the interface of the default route, neither fo
     handle: 2,
     expr: [established, answers, { drop: null }],
   };
-  const tablesOf = (expr: object) => anyTables({ objects: [{ chain }, { rule: expr }] });
+  const tablesOf = (expr: object) => anyTables(listingOf([{ chain }, { rule: expr }]));
   const results = (podRoute: string, tables = tablesOf(rule)) => {
     const interfaceTo = (address: string) => (address.startsWith("10.244.1.") ? podRoute : "eth0");
     const { state } = input();

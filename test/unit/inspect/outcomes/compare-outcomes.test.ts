@@ -14,6 +14,7 @@ import {
   slice,
   testNodeContext,
 } from "../../../support/build.ts";
+import { listingOf } from "../../../support/listing.ts";
 
 const [LOCAL, REMOTE] = ["10.244.1.11", "10.244.2.11"];
 const HOST = { localAddresses: new Set(["192.0.2.2"]) };
@@ -92,8 +93,8 @@ describe("compareOutcomes", () => {
   test("names the source where the share of masqueraded connections to an endpoint changes", () => {
     const at = { family: "ip", table: "nft-proxy" };
     const tables = (mod: number) =>
-      anyTables({
-        objects: [
+      anyTables(
+        listingOf([
           { map: { ...at, name: "service-ips", type: "ipv4_addr", map: "verdict", elem: [] } },
           { set: { ...at, name: "cluster-ips", type: "ipv4_addr", elem: ["10.96.0.10"] } },
           { chain: { ...at, name: "n", type: "nat", hook: "prerouting", prio: -100 } },
@@ -109,8 +110,8 @@ describe("compareOutcomes", () => {
               ],
             },
           },
-        ],
-      });
+        ]),
+      );
     const { differences } = compareOutcomes(
       { tables: tables(2), host: HOST },
       { tables: tables(4), host: HOST },

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { Family } from "../../../../src/base/family.ts";
 import type { Transaction } from "../../../../src/nft/ast/json.ts";
-import { flowtableDevices, readListing } from "../../../../src/nft/canonical/parse.ts";
+import { flowtableDevices, listedObjects } from "../../../../src/nft/canonical/parse.ts";
 import { applyTransaction } from "../../../support/apply-transaction.ts";
 import { parseWithElements } from "../../../support/listed-elements.ts";
 
@@ -167,7 +167,7 @@ describe("parseListing", () => {
     (dev) => {
       const listed = { flowtable: { ...flowtable, ...(dev !== undefined && { dev }) } };
       expect(parse(listed)?.flowtable).toEqual({ name: "fast-path", hook: "ingress", prio: 0 });
-      const devices = flowtableDevices(readListing(listing(listed)));
+      const devices = flowtableDevices(listing(listed));
       expect(devices).toEqual({ ip: dev === undefined ? [] : [dev].flat() });
     },
   );
@@ -179,7 +179,7 @@ describe("parseListing", () => {
 
   test("reads the devices of our flow tables alone", () => {
     const other = { flowtable: { ...flowtable, table: "other", dev: "eth0" } };
-    expect(flowtableDevices(readListing(listing(other)))).toEqual({});
+    expect(flowtableDevices(listing(other))).toEqual({});
   });
 
   test.each([
@@ -194,7 +194,7 @@ describe("parseListing", () => {
   });
 
   test("refuses text that is not JSON", () => {
-    expect(() => readListing("table ip nft-proxy {")).toThrowError(
+    expect(() => listedObjects("table ip nft-proxy {")).toThrowError(
       expect.objectContaining({ code: "NFT_OUTPUT" }),
     );
   });
