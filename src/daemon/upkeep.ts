@@ -97,8 +97,8 @@ export class Upkeep {
       },
     });
     this.verifier.start({
-      onDifferences: (found) => repair.drifted({ kind: "differences", found }),
-      onUnreadable: (reason) => repair.drifted({ kind: "unreadable", reason }),
+      onDifferences: (found) => repair.foundDifferences(found),
+      onUnreadable: (reason) => repair.foundUnreadable(reason),
     });
     const resyncPeriod = () => this.#options().fullResyncPeriodMs;
     this.#every(resyncPeriod, () => repair.fullResync("periodic"));

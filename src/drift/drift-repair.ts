@@ -1,5 +1,4 @@
 import type { Clock, Timer } from "../base/clock.ts";
-import { FAMILIES } from "../base/family.ts";
 import type { LogFields, Logger } from "../base/logger.ts";
 import { NamespaceLoggers } from "../base/namespace-loggers.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
@@ -11,17 +10,6 @@ import { driftText, type FullSyncReason, type SyncReport, type SyncSubscriber } 
 import { ForeignCommits } from "./foreign-commits.ts";
 import type { Commit, TableMessage } from "./kernel-events.ts";
 import type { Verifier } from "./verifier.ts";
-
-/** A change of our tables by another program. */
-export type Drift =
-  /** Missing tables, as `ip nft-proxy`, and who deleted them if the kernel reported it. */
-  | { readonly kind: "tables"; readonly missing: readonly string[]; readonly author?: string }
-  /** Differences that foreign commits made; undefined if they are unknown. */
-  | { readonly kind: "commit"; readonly found: readonly TableDelta[] | undefined; readonly author: string }
-  /** Differences found by comparing everything. */
-  | { readonly kind: "differences"; readonly found: readonly TableDelta[] }
-  /** Tables that could be parsed before contain something unknown now, with the reason. */
-  | { readonly kind: "unreadable"; readonly reason: string };
 
 /** Parts of a {@link DriftRepair}. */
 export interface DriftRepairParts {
@@ -103,8 +91,12 @@ export class DriftRepair implements SyncSubscriber {
   async committed(commit: Commit): Promise<void> {
     const { isForeign, messages, author } = commit;
     const missing = isForeign ? messages.flatMap(deletedTable) : [];
-    if (missing.length > 0) this.drifted({ kind: "tables", missing, author });
-    const rest = messages.filter(({ family, table }) => !missing.includes(`${family} ${table}`));
+    if (missing.length > 0) {
+      const fields = { tables: missing.map(({ family, table }) => `${family} ${table}`), by: author };
+      const line = [fields, "tables missing: rebuilding"] as const;
+      this.#drifted(missing, line, byAuthor(author), LONGEST_WITHOUT_TABLES);
+    }
+    const rest = messages.filter(({ family }) => missing.every((table) => table.family !== family));
     if (rest.length === 0) return;
     this.#commits.add({ ...commit, messages: rest });
     if (!isForeign || this.#isExamining) return;
@@ -113,31 +105,45 @@ export class DriftRepair implements SyncSubscriber {
     this.#isExamining = false;
   }
 
-  /** Repairs immediately, or after a pause if earlier repairs took much of the time. */
-  drifted(drift: Drift): void {
-    if (this.#waiting !== undefined) return;
-    const { clock } = this.#parts;
-    const pause = this.#pauseBefore(drift);
-    this.#log(drift, pause);
-    if (pause === 0) {
-      this.#repair(drift);
-      return;
-    }
-    this.#waiting = clock.after(pause, () => {
-      this.#waiting = undefined;
-      void this.fullResync("drift");
+  /** Repairs differences that a comparison found. */
+  foundDifferences(found: readonly TableDelta[]): void {
+    const fields = { found: driftText(found) };
+    this.#drifted(found, [fields, "rules differ from the desired state: repairing"], {
+      comparisonReason: "drift",
     });
   }
 
-  #repair(drift: Drift): void {
-    const { loop } = this.#parts;
-    const found = differencesOf(drift);
-    if (found === undefined) loop.requestFullSync("drift");
-    else
-      loop.requestRepair(
-        found,
-        drift.kind === "differences" ? { comparisonReason: "drift" } : authorOf(drift),
-      );
+  /** Rebuilds tables that could be parsed before and contain something unknown now. */
+  foundUnreadable(reason: string): void {
+    this.#drifted(undefined, [{ error: reason }, "our tables cannot be parsed: rebuilding"]);
+  }
+
+  /**
+   * Repairs immediately, or after a pause if earlier repairs took much of the time.
+   * @param found the differences to repair; undefined if they are unknown
+   * @param line of the log
+   * @param longestPause milliseconds
+   */
+  #drifted(
+    found: readonly TableDelta[] | undefined,
+    [fields, message]: readonly [fields: LogFields, message: string],
+    options: RepairOptions = {},
+    longestPause = LONGEST_PAUSE,
+  ): void {
+    if (this.#waiting !== undefined) return;
+    const { clock, loop } = this.#parts;
+    const left = this.#pausesEndAt - CREDIT - clock.monotonic();
+    const pause = Math.max(0, Math.min(longestPause, left));
+    const hint = "another program keeps changing our rules: delaying repairs";
+    const delay = pause === 0 ? {} : { hint, delaySeconds: pause / 1000 };
+    this.#logger.warn({ ...fields, ...delay }, message);
+    if (pause > 0) {
+      this.#waiting = clock.after(pause, () => {
+        this.#waiting = undefined;
+        void this.fullResync("drift");
+      });
+    } else if (found === undefined) loop.requestFullSync("drift");
+    else loop.requestRepair(found, options);
   }
 
   /** Examines foreign commits and repairs what still differs. */
@@ -155,62 +161,19 @@ export class DriftRepair implements SyncSubscriber {
     const found = isKnown
       ? [...declarations, ...unexplained(deltas, [...declarations, ...reconciler.state.pending()])]
       : await verifier.recheck("everything");
-    if (found === undefined || found.length > 0) this.drifted({ kind: "commit", found, author });
-  }
-
-  /** Time to wait before a repair, milliseconds. */
-  #pauseBefore({ kind }: Drift): number {
-    const left = this.#pausesEndAt - CREDIT - this.#parts.clock.monotonic();
-    return Math.max(0, Math.min(kind === "tables" ? LONGEST_WITHOUT_TABLES : LONGEST_PAUSE, left));
-  }
-
-  #log(drift: Drift, pause: number): void {
-    const hint = "another program keeps changing our rules: delaying repairs";
-    const delay = pause === 0 ? {} : { hint, delaySeconds: pause / 1000 };
-    const [fields, message] = logLineOf(drift);
-    this.#logger.warn({ ...fields, ...delay }, message);
+    if (found?.length === 0) return;
+    const line = [{ by: author }, "another program changed the rules: repairing"] as const;
+    this.#drifted(found, line, byAuthor(author));
   }
 }
 
-/** The differences to repair; undefined if they are unknown. */
-function differencesOf(drift: Drift): readonly TableDelta[] | undefined {
-  switch (drift.kind) {
-    case "tables":
-      return drift.missing.flatMap(missingTable);
-    case "commit":
-    case "differences":
-      return drift.found;
-    case "unreadable":
-      return undefined;
-  }
-}
-
-/** The fields and the message of the log line. */
-function logLineOf(drift: Drift): readonly [fields: LogFields, message: string] {
-  switch (drift.kind) {
-    case "tables":
-      return [{ tables: drift.missing, by: drift.author }, "tables missing: rebuilding"];
-    case "commit":
-      return [{ by: drift.author }, "another program changed the rules: repairing"];
-    case "differences":
-      return [{ found: driftText(drift.found) }, "rules differ from the desired state: repairing"];
-    case "unreadable":
-      return [{ error: drift.reason }, "our tables cannot be parsed: rebuilding"];
-  }
-}
-
-function deletedTable({ kind, op, family, table }: TableMessage): string[] {
-  return kind === "table" && op === "delete" ? [`${family} ${table}`] : [];
-}
-
-/** A missing table without its contents, which are rendered when it is created. */
-function missingTable(text: string): TableDelta[] {
-  const family = FAMILIES.find((one) => text === `${one} ${TABLE_NAME}`);
-  return family === undefined ? [] : [{ ...onlyElements({ family, table: TABLE_NAME }, []), mode: "create" }];
+/** A deleted table without its contents, which are rendered when it is created. */
+function deletedTable({ kind, op, family }: TableMessage): TableDelta[] {
+  if (kind !== "table" || op !== "delete" || family === undefined) return [];
+  return [{ ...onlyElements({ family, table: TABLE_NAME }, []), mode: "create" }];
 }
 
 /** The program that made a change, without its process id, so that Events of several nodes are equal. */
-function authorOf(drift: Drift): RepairOptions {
-  const author = "author" in drift ? drift.author : undefined;
-  return { author: author?.replace(/ \(process \d+\)$/, "") };
+function byAuthor(author: string): RepairOptions {
+  return { author: author.replace(/ \(process \d+\)$/, "") };
 }

@@ -230,9 +230,11 @@ describe("DriftRepair", () => {
   test("recreates deleted tables at once", async () => {
     const { repair, asked, logger } = await setUp();
     await repair.committed({ messages: [deleted("ip"), deleted("ip6")], author: AUTHOR, isForeign: true });
-    repair.drifted({ kind: "tables", missing: ["ip6 nft-proxy"] });
-    expect(asked).toEqual(["make ip, make ip6, by other", "make ip6"]);
-    expect(logger.lines[0]).toMatchObject({ fields: { by: AUTHOR }, message: "tables missing: rebuilding" });
+    expect(asked).toEqual(["make ip, make ip6, by other"]);
+    expect(logger.lines[0]).toMatchObject({
+      fields: { tables: ["ip nft-proxy", "ip6 nft-proxy"], by: AUTHOR },
+      message: "tables missing: rebuilding",
+    });
   });
 
   test("recreates a deleted table, and repairs what the same commit changed in the other", async () => {
@@ -243,8 +245,8 @@ describe("DriftRepair", () => {
 
   test("repairs differences that a comparison found, without an author", async () => {
     const { repair, asked } = await setUp();
-    repair.drifted({ kind: "differences", found: [CHAIN] });
-    repair.drifted({ kind: "unreadable", reason: "text that is not JSON" });
+    repair.foundDifferences([CHAIN]);
+    repair.foundUnreadable("text that is not JSON");
     expect(asked).toEqual(["write services, drift", "full sync: drift"]);
   });
 
@@ -274,7 +276,7 @@ describe("DriftRepair", () => {
   test("waits at most a second while tables are missing", async () => {
     const { repair, asked, clock } = await setUp();
     repair.synced(REPAIRED(60_000));
-    repair.drifted({ kind: "tables", missing: ["ip nft-proxy"] });
+    void repair.committed({ messages: [deleted("ip")], author: AUTHOR, isForeign: true });
     clock.advance(999);
     await turn();
     expect(asked).toEqual([]);
