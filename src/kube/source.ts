@@ -34,8 +34,16 @@ export interface SourceHandlers {
   readonly servicecidrs: SourceHandler<ServiceCIDR>;
 }
 
+/** The objects of a cluster that a service proxy reads. */
+export interface ListedObjects {
+  readonly services: readonly Service[];
+  readonly endpointSlices: readonly EndpointSlice[];
+  readonly nodes: readonly Node[];
+  readonly serviceCIDRs: readonly ServiceCIDR[];
+}
+
 /** An object of any resource. */
-export type AnyObject = Service | EndpointSlice | Node | ServiceCIDR;
+export type AnyObject = ListedObjects[keyof ListedObjects][number];
 
 /** Builds a value for each resource. */
 export function byResource<T>(make: (name: ResourceName) => T): Readonly<Record<ResourceName, T>> {

@@ -7,7 +7,7 @@ import { hostFiles } from "../../kernel/host.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
 import type { FilesResult, ReadOptions } from "../../kube/files/object-gatherer.ts";
 import { readFiles } from "../../kube/files/read-files.ts";
-import type { ListedObjects } from "../../kube/reflector/list-once.ts";
+import type { ListedObjects } from "../../kube/source.ts";
 import { RESOURCE_NAMES } from "../../kube/source.ts";
 import type { EjectedEndpoint } from "../../model/ejected-endpoint.ts";
 import type { ServicePortKey } from "../../model/ids.ts";

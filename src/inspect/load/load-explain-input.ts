@@ -10,7 +10,7 @@ import { systemClock } from "../../kernel/system-clock.ts";
 import type { TableReader } from "../../kernel/table-reader.ts";
 import { type UnservedServices, unservedAmong } from "../../kube/decode/ignored-service.ts";
 import { writtenServices } from "../../kube/files/read-files.ts";
-import type { ListedObjects } from "../../kube/reflector/list-once.ts";
+import type { ListedObjects } from "../../kube/source.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { Ruleset, SetSpec } from "../../nft/ast/ruleset.ts";
 import { joinParts } from "../../nft/elements.ts";

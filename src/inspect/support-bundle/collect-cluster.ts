@@ -1,5 +1,5 @@
 import { gunzipSync, gzipSync } from "node:zlib";
-import type { ListedObjects } from "../../kube/reflector/list-once.ts";
+import type { ListedObjects } from "../../kube/source.ts";
 import { answerOf, type FleetRequest, gatherFleet } from "../fleet/gather-fleet.ts";
 import type { HttpAnswer } from "../http-answer.ts";
 import { BUNDLE_FOLDER, bundledJson, namesOf } from "./collect.ts";

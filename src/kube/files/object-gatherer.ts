@@ -1,9 +1,7 @@
 import type { AppError } from "../../base/errors.ts";
 import { splitPath } from "../../base/schema-error.ts";
-import type { EndpointSlice } from "../../model/endpoint-slice.ts";
 import type { EnabledFeatures } from "../../model/features.ts";
 import type { ServiceName } from "../../model/ids.ts";
-import type { Node, ServiceCIDR } from "../../model/node.ts";
 import type { Service } from "../../model/service.ts";
 import { type Decoded, type FieldDiagnostic, fieldError, fieldWarning } from "../decode/decode.ts";
 import { decodeEndpointSlice } from "../decode/endpoint-slice.ts";
@@ -11,7 +9,7 @@ import { objectName } from "../decode/metadata.ts";
 import { decodeNode, decodeServiceCIDR } from "../decode/node.ts";
 import { decodeService } from "../decode/service.ts";
 import type { ObjectKind } from "../decode/shape.ts";
-import type { AnyObject } from "../source.ts";
+import type { AnyObject, ListedObjects } from "../source.ts";
 import { type Diagnostic, inputName, type Origin } from "./diagnostic.ts";
 import { type FoundObject, objectsIn } from "./found-objects.ts";
 import { PlaceholderAddresses } from "./placeholder-addresses.ts";
@@ -57,12 +55,9 @@ export interface IgnoredObject extends WrittenObject {
 }
 
 /** The valid objects of some files. All lists are in the order of file, document and position within it. */
-export interface FileObjects {
-  readonly services: readonly FromFile<Service>[];
-  readonly endpointSlices: readonly FromFile<EndpointSlice>[];
-  readonly nodes: readonly FromFile<Node>[];
-  readonly serviceCIDRs: readonly FromFile<ServiceCIDR>[];
-}
+export type FileObjects = {
+  readonly [List in keyof ListedObjects]: readonly FromFile<ListedObjects[List][number]>[];
+};
 
 /** The contents of some files. */
 export interface FilesResult {
@@ -193,10 +188,10 @@ export class ObjectGatherer {
     );
     return {
       objects: {
-        services: ofKind<Service>("Service"),
-        endpointSlices: ofKind<EndpointSlice>("EndpointSlice"),
-        nodes: ofKind<Node>("Node"),
-        serviceCIDRs: ofKind<ServiceCIDR>("ServiceCIDR"),
+        services: ofKind("Service"),
+        endpointSlices: ofKind("EndpointSlice"),
+        nodes: ofKind("Node"),
+        serviceCIDRs: ofKind("ServiceCIDR"),
       },
       diagnostics: this.#diagnostics,
       ignored: [...ignored, ...this.#legacy],

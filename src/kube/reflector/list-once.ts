@@ -1,8 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
 import { AppError, messageOf } from "../../base/errors.ts";
-import type { EndpointSlice } from "../../model/endpoint-slice.ts";
-import type { Node, ServiceCIDR } from "../../model/node.ts";
-import type { Service } from "../../model/service.ts";
 import { type ApiFailure, asApiFailure } from "../client/api-failure.ts";
 import type { ApiClient } from "../client/client.ts";
 import { TimedRequest } from "../client/timed-request.ts";
@@ -14,6 +11,7 @@ import {
   unservedAmong,
 } from "../decode/ignored-service.ts";
 import { objectName } from "../decode/metadata.ts";
+import type { ListedObjects } from "../source.ts";
 import { listObjects } from "./list.ts";
 import { type Resource, resources, withoutFieldSelector } from "./resources.ts";
 
@@ -38,14 +36,6 @@ export interface ListOnceOptions {
   readonly onService?: ((service: unknown) => void) | undefined;
 }
 
-/** The objects of a cluster that a service proxy reads. */
-export interface ListedObjects {
-  readonly services: readonly Service[];
-  readonly endpointSlices: readonly EndpointSlice[];
-  readonly nodes: readonly Node[];
-  readonly serviceCIDRs: readonly ServiceCIDR[];
-}
-
 /**
  * Lists every resource once, without retries, for commands that print and exit.
  * @throws AppError API_UNAVAILABLE for the first list that fails, or of which nothing arrives for 15 s
@@ -58,22 +48,16 @@ export async function listOnce(options: ListOnceOptions): Promise<ListedObjects>
     return decoders.services(service);
   };
   return {
-    nodes: await list(options, nodes, "Node", decoders.nodes),
-    serviceCIDRs: await list(options, servicecidrs, "ServiceCIDR", decoders.servicecidrs),
-    services: await list(
-      options,
-      onService ? { ...services, selectors: {} } : services,
-      "Service",
-      decodeService,
-    ),
-    endpointSlices: await list(options, endpointslices, "EndpointSlice", decoders.endpointslices),
+    nodes: await list(options, nodes, decoders.nodes),
+    serviceCIDRs: await list(options, servicecidrs, decoders.servicecidrs),
+    services: await list(options, onService ? { ...services, selectors: {} } : services, decodeService),
+    endpointSlices: await list(options, endpointslices, decoders.endpointslices),
   };
 }
 
 async function list<T>(
   options: ListOnceOptions,
   resource: Resource,
-  kind: string,
   decode: (object: unknown) => T | undefined,
 ): Promise<T[]> {
   const { client, clock, onInvalid } = options;
@@ -83,7 +67,7 @@ async function list<T>(
       const value = decode(object);
       if (value !== undefined) found.push(value);
     } catch (error) {
-      onInvalid(objectName(kind, object), messageOf(error));
+      onInvalid(objectName(resource.kind, object), messageOf(error));
     }
   };
   try {
@@ -91,7 +75,7 @@ async function list<T>(
   } catch (error) {
     const failure = asApiFailure(error);
     const other = failure.status === 400 ? withoutFieldSelector(resource) : undefined;
-    if (other !== undefined) return await list(options, other, kind, decode);
+    if (other !== undefined) return await list(options, other, decode);
     if (!(failure.status === 404 && resource.optional)) throw unavailable(resource, options.server, failure);
   }
   return found;

@@ -23,7 +23,7 @@ const LONGEST_LIST = 300_000;
  * the connection or `take` throws. The objects taken before are then not a complete list.
  */
 export async function listObjects(
-  { path, selectors, listKind }: Pick<Resource, "path" | "selectors"> & Partial<Pick<Resource, "listKind">>,
+  { path, selectors, kind }: Pick<Resource, "path" | "selectors"> & Partial<Pick<Resource, "kind">>,
   request: TimedRequest,
   take: (object: unknown) => void,
   state: StateQuery = {},
@@ -35,8 +35,8 @@ export async function listObjects(
     for await (const chunk of body)
       decoder.push(utf8.write(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)));
     const list = decoder.end();
-    if (listKind !== undefined && list.kind !== listKind)
-      throw new ApiFailure("parse", `the answer is not a ${listKind}`);
+    if (kind !== undefined && list.kind !== `${kind}List`)
+      throw new ApiFailure("parse", `the answer is not a ${kind}List`);
     const { resourceVersion } = metadataOf(list);
     if (typeof resourceVersion === "string" && resourceVersion !== "") return resourceVersion;
     throw new ApiFailure("parse", "the list is not a Kubernetes list");

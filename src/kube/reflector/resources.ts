@@ -1,12 +1,12 @@
 import { HEADLESS_LABEL } from "../decode/endpoint-slice.ts";
 import { PROXY_NAME_LABEL } from "../decode/service.ts";
+import type { ObjectKind } from "../decode/shape.ts";
 import type { ResourceName } from "../source.ts";
 
 /** How to list and watch one resource. */
 export interface Resource {
   readonly name: ResourceName;
-  /** The `kind` of its lists. */
-  readonly listKind: string;
+  readonly kind: ObjectKind;
   /** Path of the collection, across all namespaces. */
   readonly path: string;
   /** Sent with both list and watch, or the watch would report objects that the list excluded. */
@@ -41,27 +41,27 @@ export function resources(nodeName: string): Readonly<Record<ResourceName, Resou
   return {
     services: {
       name: "services",
-      listKind: "ServiceList",
+      kind: "Service",
       path: "/api/v1/services",
       selectors: { labelSelector: `!${PROXY_NAME_LABEL}`, fieldSelector: "spec.clusterIP!=None" },
       alwaysExists: "default/kubernetes",
     },
     endpointslices: {
       name: "endpointslices",
-      listKind: "EndpointSliceList",
+      kind: "EndpointSlice",
       path: "/apis/discovery.k8s.io/v1/endpointslices",
       selectors: { labelSelector: `!${HEADLESS_LABEL}` },
       alwaysExists: "default/kubernetes",
     },
     nodes: {
       name: "nodes",
-      listKind: "NodeList",
+      kind: "Node",
       path: "/api/v1/nodes",
       selectors: { fieldSelector: `metadata.name=${nodeName}` },
     },
     servicecidrs: {
       name: "servicecidrs",
-      listKind: "ServiceCIDRList",
+      kind: "ServiceCIDR",
       path: "/apis/networking.k8s.io/v1/servicecidrs",
       selectors: {},
       optional: true,
