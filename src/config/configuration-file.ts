@@ -2,7 +2,7 @@ import { isMap, isScalar, isSeq, Lexer, Parser, parseAllDocuments, stringify } f
 import { AppError, messageOf } from "../base/errors.ts";
 import type { Document } from "../base/option.ts";
 import { isRecord, listText } from "../base/text.ts";
-import { nestsDeeperThan } from "../base/yaml-nesting.ts";
+import { shallowTokens } from "../base/yaml-nesting.ts";
 import { configurationOf, withDefaults } from "./configuration.ts";
 import { ignoredFieldWarnings } from "./ignored-settings.ts";
 import { type ConfigWarning, refuseInvalid } from "./invalid-value.ts";
@@ -117,8 +117,9 @@ function configurationKey(data: Readonly<Record<string, unknown>>, name: string)
 
 function parseOne(text: string, name: string): Parsed {
   if (text.length > MOST_CHARACTERS) throw unreadable(name, "it is longer than 2 MiB");
-  if (nestsDeeperThan(new Parser(), new Lexer().lex(text), DEEPEST))
-    throw unreadable(name, `it nests deeper than ${DEEPEST} levels`);
+  const tooDeep = (reason: string) => unreadable(name, `it ${reason}`);
+  // Only the check matters here; the parser cannot work without making the tokens.
+  for (const _ of shallowTokens(new Parser(), new Lexer().lex(text), DEEPEST, tooDeep));
   // A `---` before only comments, or at the end, does not start a document.
   const documents = parseAllDocuments(text, { logLevel: "error", uniqueKeys: false }).filter(
     ({ contents, errors }) => isSomething(contents) || errors.length > 0,

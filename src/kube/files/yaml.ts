@@ -10,7 +10,7 @@ import {
   type ParsedNode,
   Parser,
 } from "yaml";
-import { shallowTokens, TooDeepError } from "../../base/yaml-nesting.ts";
+import { shallowTokens } from "../../base/yaml-nesting.ts";
 import { type Position, positionAt, unreadable } from "./diagnostic.ts";
 import { plainValue, YamlValueError } from "./yaml-value.ts";
 
@@ -73,14 +73,10 @@ export function parseYaml(text: string, file: string): InputDocument[] {
  */
 function compose(text: string, lines: LineCounter, file: string): Document.Parsed[] {
   const composer = new Composer<ParsedNode>({ uniqueKeys: false, prettyErrors: false, logLevel: "error" });
-  try {
-    lines.addNewLine(0);
-    const parser = new Parser(lines.addNewLine);
-    return [...composer.compose(shallowTokens(parser, new Lexer().lex(text), DEEPEST))];
-  } catch (error) {
-    if (error instanceof TooDeepError) throw unreadable(file, `nests deeper than ${DEEPEST} levels`);
-    throw error;
-  }
+  const tooDeep = (reason: string) => unreadable(file, reason);
+  lines.addNewLine(0);
+  const tokens = shallowTokens(new Parser(lines.addNewLine), new Lexer().lex(text), DEEPEST, tooDeep);
+  return [...composer.compose(tokens)];
 }
 
 function plainValueOf(document: Document.Parsed, lines: LineCounter, file: string): unknown {

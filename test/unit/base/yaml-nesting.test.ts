@@ -1,14 +1,22 @@
 import { describe, expect, it } from "vitest";
 import { Lexer, Parser } from "yaml";
-import { nestsDeeperThan } from "../../../src/base/yaml-nesting.ts";
+import { shallowTokens } from "../../../src/base/yaml-nesting.ts";
 
-const nests = (text: string, levels: number): boolean =>
-  nestsDeeperThan(new Parser(), new Lexer().lex(text), levels);
+const nests = (text: string, levels: number): boolean => {
+  const tooDeep = new Error();
+  try {
+    for (const _ of shallowTokens(new Parser(), new Lexer().lex(text), levels, () => tooDeep));
+    return false;
+  } catch (error) {
+    expect(error).toBe(tooDeep);
+    return true;
+  }
+};
 
 const blockMaps = (levels: number): string =>
   Array.from({ length: levels }, (_, level) => `${" ".repeat(level)}a:`).join("\n");
 
-describe("nestsDeeperThan", () => {
+describe("shallowTokens", () => {
   it.each([
     ["flow sequences", (levels: number) => "[".repeat(levels) + "]".repeat(levels)],
     ["flow sequences left open", (levels: number) => "[".repeat(levels)],
