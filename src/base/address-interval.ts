@@ -40,7 +40,7 @@ export function prefixInterval(family: Family, address: bigint, length: number):
 }
 
 /** Returns the length of the prefix that covers exactly this interval; undefined if there is none. */
-export function prefixLength(family: Family, { first, last }: AddressInterval): number | undefined {
+function prefixLength(family: Family, { first, last }: AddressInterval): number | undefined {
   if (first === last) return addressWidth(family);
   const size = last - first + 1n;
   const isPrefix = (size & (size - 1n)) === 0n && first % size === 0n;

@@ -3,6 +3,7 @@ import {
   addressNumber,
   addressText,
   addressWidth,
+  parseInterval,
   prefixInterval,
 } from "../base/address-interval.ts";
 import type { Family } from "../base/family.ts";
@@ -35,9 +36,7 @@ export function canonicalAddress(text: string, family?: Family): string | undefi
 
 /** First and last address of a canonical CIDR, as numbers. */
 export function boundsOf(cidr: string): AddressInterval {
-  const slash = cidr.indexOf("/");
-  const family = familyOf(cidr);
-  return prefixInterval(family, addressNumber(family, cidr.slice(0, slash)), Number(cidr.slice(slash + 1)));
+  return parseInterval(familyOf(cidr), cidr);
 }
 
 /**

@@ -90,7 +90,8 @@ function valueJson(type: NonNullable<SetSpec["value"]>, text: string): Expressio
   return type === "verdict" ? verdictJson(text) : partsJson(type, text);
 }
 
-function intervalJson(text: string): Expression {
+/** An address, prefix or range from its canonical text. */
+export function intervalJson(text: string): Expression {
   const [first = "", last] = text.split("-");
   if (last !== undefined) return { range: [first, last] };
   const [addr = "", length] = text.split("/");

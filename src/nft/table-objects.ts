@@ -132,16 +132,9 @@ export function needsNewTable<Kind extends ObjectKind>({ kind, before, after }: 
 }
 
 function sameSpec(a: SetSpec, b: SetSpec): boolean {
-  return (
-    String(a.key) === String(b.key) &&
-    String(a.value) === String(b.value) &&
-    a.dynamic === b.dynamic &&
-    a.untimed === b.untimed &&
-    a.counter === b.counter &&
-    a.size === b.size &&
-    a.timeout === b.timeout &&
-    a.interval === b.interval
-  );
+  const properties = Object.keys({ ...a, ...b }) as (keyof SetSpec)[];
+  // As text, because lists of types are equal if their members are.
+  return properties.every((property) => String(a[property]) === String(b[property]));
 }
 
 /**

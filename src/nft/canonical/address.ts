@@ -1,15 +1,15 @@
 import {
   type AddressInterval,
   addressNumber,
-  addressText,
   addressWidth,
+  intervalText,
   joinIntervals,
   prefixInterval,
-  prefixLength,
 } from "../../base/address-interval.ts";
 import type { Family } from "../../base/family.ts";
 import { parseIPv6 } from "../../base/ipv6.ts";
 import type { Expression } from "../ast/json.ts";
+import { intervalJson } from "../elements.ts";
 import { asList, asNumber, asObjectOf, asTagged, asText, notUnderstood } from "./shape.ts";
 
 const IPV4 = /^\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}$/;
@@ -47,14 +47,7 @@ export function addressInterval(family: Family, item: unknown): AddressInterval 
  */
 export function canonicalAddresses(family: Family, items: readonly unknown[]): Expression {
   const joined = joinIntervals(items.map((item) => addressInterval(family, item)));
-  const [lone, ...others] = joined.map((interval) => intervalExpression(family, interval));
+  const [lone, ...others] = joined.map((interval) => intervalJson(intervalText(family, interval)));
   if (lone === undefined) throw notUnderstood("empty set", items);
   return others.length === 0 ? lone : { set: [lone, ...others] };
-}
-
-function intervalExpression(family: Family, interval: AddressInterval): Expression {
-  const addr = addressText(family, interval.first);
-  const len = prefixLength(family, interval);
-  if (len === undefined) return { range: [addr, addressText(family, interval.last)] };
-  return len === addressWidth(family) ? addr : { prefix: { addr, len } };
 }

@@ -1,7 +1,7 @@
 import type { AnySet, IntervalElement, KeyPart } from "../ast/any-table.ts";
 import type { Verdict } from "../ast/json.ts";
 import type { ConstantType } from "../data-types.ts";
-import { joinParts, verdictText } from "../elements.ts";
+import { joinParts, verdictJson, verdictText } from "../elements.ts";
 import { addressInterval } from "./address.ts";
 import { readConstant } from "./constant.ts";
 import { asList, asNumber, asObject, asObjectOf, asTagged, asText, notUnderstood } from "./shape.ts";
@@ -12,24 +12,9 @@ import { asList, asNumber, asObject, asObjectOf, asTagged, asText, notUnderstood
  */
 export function readVerdict(statement: unknown): Verdict | undefined {
   const [kind, body] = asTagged(statement, "verdict");
-  switch (kind) {
-    case "accept":
-      return { accept: null };
-    case "drop":
-      return { drop: null };
-    case "return":
-      return { return: null };
-    case "jump":
-      return { jump: { target: targetOf(body) } };
-    case "goto":
-      return { goto: { target: targetOf(body) } };
-    default:
-      return undefined;
-  }
-}
-
-function targetOf(body: unknown): string {
-  return asText(asObject(body, "verdict").target, "chain to go to");
+  if (kind === "jump" || kind === "goto")
+    return verdictJson(`${kind} ${asText(asObject(body, "verdict").target, "chain to go to")}`);
+  return kind === "accept" || kind === "drop" || kind === "return" ? verdictJson(kind) : undefined;
 }
 
 /** An element's two halves; the value is undefined in a set. */
