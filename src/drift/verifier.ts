@@ -33,11 +33,15 @@ export interface VerifierReports {
   readonly onUnreadable: (reason: string) => void;
 }
 
-/** A comparison with the kernel, without differences that our syncs explain, and its time. */
+/** The result of a comparison with the kernel, without differences that our syncs explain. */
 export interface TimedComparison {
   /** When the kernel was read, on the monotonic clock. */
   readonly at: number;
+  /** Duration, milliseconds; 0 if unknown. */
+  readonly took: number;
   readonly comparison: KernelComparison;
+  /** Whether a sync failed or a full sync ran meanwhile, so that the result may be wrong. */
+  readonly inDoubt: boolean;
 }
 
 /**
@@ -62,13 +66,6 @@ const UNKNOWN: KernelComparison = {
 /** Maximum number of attempts of a comparison while syncs leave its result in doubt. */
 const TRIES = 3;
 
-/** The result of a comparison, without differences that our syncs explain. */
-interface Compared {
-  readonly comparison: KernelComparison;
-  /** Whether a sync failed or a full sync ran meanwhile, so that the result may be wrong. */
-  readonly inDoubt: boolean;
-}
-
 /** A running comparison. */
 interface Comparing {
   /** The changes that our syncs made meanwhile, or have yet to send. */
@@ -83,12 +80,6 @@ interface SharedComparison {
   readonly stop: AbortController;
   /** Number of callers that wait for the result. */
   wanted: number;
-}
-
-/** The last known state of the tables. */
-interface Known extends TimedComparison {
-  /** Duration of the last comparison, milliseconds; 0 before the first one. */
-  readonly took: number;
 }
 
 /**
@@ -106,7 +97,7 @@ export class Verifier implements SyncSubscriber {
   #isStopped = false;
   #reports: VerifierReports | undefined;
   /** The last result. It still holds, apart from what syncs have sent since. */
-  #last: Known | undefined;
+  #last: TimedComparison | undefined;
   #running: Promise<unknown> = Promise.resolve();
   #next: SharedComparison | undefined;
   /** Whether the tables could be parsed when they were last compared. */
@@ -147,7 +138,7 @@ export class Verifier implements SyncSubscriber {
     }
     if (kind !== "full") return;
     const comparison: KernelComparison = { kind: "compared", differences: [] };
-    this.#last = { at: clock.monotonic(), comparison, took: this.#last?.took ?? 0 };
+    this.#last = { at: clock.monotonic(), took: this.#last?.took ?? 0, comparison, inDoubt: false };
     onVerified(endedAt);
   }
 
@@ -178,7 +169,7 @@ export class Verifier implements SyncSubscriber {
       const found = await this.#compareForAll(signal);
       if (found !== undefined) return found;
     }
-    return { at: this.#parts.clock.monotonic(), comparison: UNKNOWN };
+    return { at: this.#parts.clock.monotonic(), took: 0, comparison: UNKNOWN, inDoubt: true };
   }
 
   async #verify(): Promise<void> {
@@ -189,7 +180,7 @@ export class Verifier implements SyncSubscriber {
   }
 
   /** Whether verified tables are still correct: only our syncs have changed them since. */
-  async #isUnchanged({ at, comparison, took }: Known): Promise<boolean> {
+  async #isUnchanged({ at, comparison, took }: TimedComparison): Promise<boolean> {
     const { events, clock, maxPeriodMs } = this.#parts;
     if (comparison.kind !== "compared" || comparison.differences.length > 0) return false;
     const period = took === 0 ? 0 : Math.min(maxPeriodMs(), Math.max(PERIOD, PERIOD_IN_COSTS * took));
@@ -222,22 +213,20 @@ export class Verifier implements SyncSubscriber {
   }
 
   async #compareAndReport(signal: AbortSignal): Promise<TimedComparison | undefined> {
-    const { clock } = this.#parts;
-    const at = clock.monotonic();
     const compared = await this.#compareOnce("everything", signal);
-    const finding = { at, comparison: compared.comparison };
-    if (signal.aborted || this.#isStopped) return finding;
+    if (signal.aborted || this.#isStopped) return compared;
     if (compared.inDoubt && compared.comparison.kind === "compared") return undefined;
-    this.#report(at, compared);
-    return finding;
+    this.#report(compared);
+    return compared;
   }
 
   /**
    * Compares while syncs continue, and ignores everything that they change meanwhile.
    * @param signal ends the comparison
    */
-  async #compareOnce(scope: ComparisonScope, signal?: AbortSignal): Promise<Compared> {
-    const { reconciler, tables } = this.#parts;
+  async #compareOnce(scope: ComparisonScope, signal?: AbortSignal): Promise<TimedComparison> {
+    const { reconciler, tables, clock } = this.#parts;
+    const at = clock.monotonic();
     const stop = new AbortController();
     const comparing: Comparing = { own: new Set(reconciler.unsent), inDoubt: false, stop };
     this.#underWay.add(comparing);
@@ -245,23 +234,25 @@ export class Verifier implements SyncSubscriber {
     const found = await compareKernel(tables, reconciler.state.ruleset, firstOf(stop.signal, signal), scope);
     this.#underWay.delete(comparing);
     const { own, inDoubt } = comparing;
-    if (found.kind === "unreadable") return { comparison: found, inDoubt };
-    const differences = unexplained(found.differences, [...own, ...reconciler.unsent]);
-    return { comparison: { kind: "compared", differences }, inDoubt };
+    const comparison: KernelComparison =
+      found.kind === "unreadable"
+        ? found
+        : { ...found, differences: unexplained(found.differences, [...own, ...reconciler.unsent]) };
+    return { at, took: clock.monotonic() - at, comparison, inDoubt };
   }
 
-  #report(at: number, { comparison, inDoubt }: Compared): void {
-    const { clock } = this.#parts;
+  #report(compared: TimedComparison): void {
+    const { comparison, inDoubt } = compared;
     if (comparison.kind === "unreadable") {
       this.#unreadable(comparison, inDoubt);
       return;
     }
     this.#failures.end();
     this.#isUnderstood = true;
-    this.#last = { at, comparison, took: clock.monotonic() - at };
+    this.#last = compared;
     if (this.#reports === undefined) return;
     if (comparison.differences.length > 0) this.#reports.onDifferences(comparison.differences);
-    else this.#parts.onVerified(clock.now());
+    else this.#parts.onVerified(this.#parts.clock.now());
   }
 
   /** Reports unreadable tables once: a rebuild that does not help would be repeated endlessly. */
