@@ -4,7 +4,6 @@ import { basename } from "node:path";
 import { createInterface } from "node:readline";
 import { AppError, messageOf } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
-import type { Logger } from "../base/logger.ts";
 
 /** Access to files of the kernel: /proc and /sys. */
 export interface HostFiles {
@@ -82,21 +81,6 @@ export async function onlineCores(files: HostFiles): Promise<number> {
 export async function conntrackSize(files: HostFiles, name: "count" | "max"): Promise<number | undefined> {
   const text = await files.read(`/proc/sys/net/netfilter/nf_conntrack_${name}`).catch(() => undefined);
   return text === undefined ? undefined : Number(text);
-}
-
-/** Sets this process's `oom_score_adj` (-1000..1000). Logs a warning if the host does not allow it. */
-export async function setOomScore(files: HostFiles, score: number, logger: Logger): Promise<void> {
-  const path = "/proc/self/oom_score_adj";
-  try {
-    if (Number(await files.read(path)) === score) return;
-    await files.write(path, String(score));
-  } catch (error) {
-    const hint = "lowering it needs the capability SYS_RESOURCE";
-    logger.warn(
-      { path, value: score, error: systemErrorCode(error), hint },
-      "cannot set the out-of-memory score",
-    );
-  }
 }
 
 /** The network namespace of this process, such as `net:[4026531840]`; "" if /proc cannot be read. */

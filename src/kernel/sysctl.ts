@@ -23,6 +23,11 @@ export interface KernelSetting {
   readonly onlyRaise: boolean;
 }
 
+/** The setting of this process's own `oom_score_adj` (-1000..1000). */
+export function oomScoreSetting(value: number): KernelSetting {
+  return { path: "/proc/self/oom_score_adj", value, onlyRaise: false };
+}
+
 /**
  * Maximum `nf_conntrack_max` that is derived from the number of cores, as in kube-proxy: at 320 bytes an
  * entry, hosts with hundreds of cores would need gigabytes.
@@ -108,7 +113,7 @@ function hintFor(reason: string): string {
     case "EROFS":
     case "EACCES":
     case "EPERM":
-      return "run privileged in the host's network namespace, or set them on the host (sysctl.d) and the options to 0";
+      return "run privileged in the host's network namespace, or set them on the host (sysctl.d) and the options to 0; lowering oom_score_adj needs the capability SYS_RESOURCE";
     default:
       return "set them on the host (sysctl.d) and the options to 0";
   }

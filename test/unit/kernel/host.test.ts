@@ -1,9 +1,8 @@
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { hostFamilies, onlineCores, programName, setOomScore } from "../../../src/kernel/host.ts";
+import { hostFamilies, onlineCores, programName } from "../../../src/kernel/host.ts";
 import { FakeHostFiles } from "../../support/fake-host-files.ts";
-import { memoryLogger } from "../../support/memory-logger.ts";
 
 describe("the host", () => {
   test("has IPv6 if the kernel has a list of its addresses, even an empty one", async () => {
@@ -28,19 +27,6 @@ describe("the host", () => {
     ["", 1],
   ])("with the CPUs %j online has %i cores", async (text, cores) => {
     expect(await onlineCores(new FakeHostFiles({ "/sys/devices/system/cpu/online": text }))).toBe(cores);
-  });
-
-  test("gets an out-of-memory score only if it differs, and a warning if that fails", async () => {
-    const path = "/proc/self/oom_score_adj";
-    const files = new FakeHostFiles({ [path]: "0\n" });
-    await setOomScore(files, -999, memoryLogger());
-    expect(files.texts.get(path)).toBe("-999");
-    const same = new FakeHostFiles({ [path]: "-999\n" }, { [path]: "EACCES" });
-    const logger = memoryLogger();
-    await setOomScore(same, -999, logger);
-    expect(logger.lines).toEqual([]);
-    await setOomScore(same, -998, logger);
-    expect(logger.lines).toMatchObject([{ level: "warn", fields: { error: "EACCES", value: -998 } }]);
   });
 });
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ConntrackSettings } from "../../../src/kernel/sysctl.ts";
-import { applySettings, conntrackSettings } from "../../../src/kernel/sysctl.ts";
+import { applySettings, conntrackSettings, oomScoreSetting } from "../../../src/kernel/sysctl.ts";
 import { FakeHostFiles } from "../../support/fake-host-files.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 
@@ -70,6 +70,20 @@ describe("applySettings", () => {
       expect(logger.lines.some(({ level }) => level === "warn")).toBe(false);
     },
   );
+
+  test("sets the out-of-memory score, which may be negative, and says which right it needs", async () => {
+    const score = oomScoreSetting(-998);
+    const files = new FakeHostFiles({ [score.path]: "0\n" });
+    await applySettings(files, [score], memoryLogger());
+    expect(files.texts.get(score.path)).toBe("-998");
+    const refusing = new FakeHostFiles({ [score.path]: "-997\n" }, { [score.path]: "EACCES" });
+    const logger = memoryLogger();
+    await applySettings(refusing, [oomScoreSetting(-997)], logger);
+    expect(logger.lines).toEqual([]);
+    await applySettings(refusing, [score], logger);
+    const hint = expect.stringContaining("SYS_RESOURCE");
+    expect(logger.lines).toMatchObject([{ level: "warn", fields: { error: "EACCES", hint } }]);
+  });
 
   test("warns once for each reason why settings cannot be changed, and changes the rest", async () => {
     const files = new FakeHostFiles(
