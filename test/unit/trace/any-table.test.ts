@@ -113,6 +113,11 @@ describe("comparisons of other software's rules", () => {
     ["the address before translation", [is({ ct: { key: "ip daddr", dir: "original" } }, "10.96.0.1")], true],
     ["a mark that nobody set", [is({ "&": [meta("mark"), 255] }, 0, "!=")], false],
     ["a flow table, which later packets take", [{ flow: { op: "add", flowtable: "@f" } }], true],
+    [
+      "a DSCP value, which nothing here reads",
+      [{ mangle: { key: field("ip", "dscp"), value: "cs1" } }],
+      true,
+    ],
     ["counters and logs", [{ counter: { packets: 0, bytes: 0 } }, { log: { prefix: "x" } }], true],
     [
       "a concatenation with a protocol by number, written into the rule",
@@ -416,6 +421,11 @@ describe("statements that are not understood", () => {
     const rate = [{ limit: { rate: 5, burst: 5, per: "second" } }, { accept: null }];
     const tables = anyTables(listingOf([{ chain }, rule(rate), rule(second)]));
     expect(evaluate(tables, host, tcp)[0]?.kind).toBe(kind);
+  });
+
+  test("that only set a DSCP value within a rate do not matter", () => {
+    const set = { mangle: { key: field("ip", "dscp"), value: "ef" } };
+    expect(kindOf([{ limit: { rate: 5, burst: 5, per: "second" } }, set])).toBe("delivered");
   });
 
   test("are shown in the text that nft prints", () => {
