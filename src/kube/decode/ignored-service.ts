@@ -39,17 +39,17 @@ export interface UnservedServices {
  * file.
  */
 export function unservedAmong(objects: readonly unknown[]): UnservedServices {
-  return {
-    ignored: objects.flatMap((object) => ignoredService(object) ?? []),
-    loadBalancers: objects.flatMap(loadBalancersAddresses),
-  };
+  const ignored: IgnoredService[] = [];
+  const loadBalancers: LoadBalancersAddress[] = [];
+  for (const object of objects) {
+    const decoded = decodeService(object);
+    if (decoded.kind === "ignored") ignored.push(ignoredService(object as RawService, decoded.reason));
+    if (decoded.kind === "valid") loadBalancers.push(...loadBalancersAddresses(object as RawService));
+  }
+  return { ignored, loadBalancers };
 }
 
-/** Describes a Service that is ignored. Returns undefined for a served or an invalid one. */
-export function ignoredService(object: unknown): IgnoredService | undefined {
-  const decoded = decodeService(object);
-  if (decoded.kind !== "ignored") return undefined;
-  const raw = object as RawService;
+function ignoredService(raw: RawService, reason: string): IgnoredService {
   const { metadata, spec } = raw;
   const proxy = metadata.labels?.[PROXY_NAME_LABEL];
   const texts = [
@@ -61,7 +61,7 @@ export function ignoredService(object: unknown): IgnoredService | undefined {
   const addresses = texts.flatMap((text) => canonicalAddress(text ?? "") ?? []);
   return {
     name: nameOf(raw),
-    reason: proxy ? `${decoded.reason} (${proxy})` : decoded.reason,
+    reason: proxy ? `${reason} (${proxy})` : reason,
     why: whyOf(raw),
     addresses: [...new Set(addresses)],
     nodePorts: (spec.ports ?? []).flatMap(({ protocol, nodePort }) =>
@@ -71,12 +71,8 @@ export function ignoredService(object: unknown): IgnoredService | undefined {
   };
 }
 
-/**
- * Returns the load balancer addresses of a served Service whose `ipMode` is Proxy; none for any other object.
- */
-export function loadBalancersAddresses(object: unknown): LoadBalancersAddress[] {
-  if (decodeService(object).kind !== "valid") return [];
-  const raw = object as RawService;
+/** The load balancer addresses of a served Service whose `ipMode` is Proxy. */
+function loadBalancersAddresses(raw: RawService): LoadBalancersAddress[] {
   return ingressOf(raw).flatMap(({ ip, ipMode }) => {
     const address = canonicalAddress(ip ?? "");
     return address === undefined || ipMode !== "Proxy" ? [] : [{ service: nameOf(raw), address }];

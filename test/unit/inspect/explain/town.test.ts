@@ -7,7 +7,7 @@ import { explain } from "../../../../src/inspect/explain/explain.ts";
 import type { ExplainInput } from "../../../../src/inspect/explain/explain-input.ts";
 import type { Explanation } from "../../../../src/inspect/explain/explanation.ts";
 import { connectionOf } from "../../../../src/inspect/explain/packet.ts";
-import { ignoredService, loadBalancersAddresses } from "../../../../src/kube/decode/ignored-service.ts";
+import { unservedAmong } from "../../../../src/kube/decode/ignored-service.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import { LAB_NODE, packetOf } from "../../../support/expect.ts";
 import type { Outcome, Probe } from "../../../support/lab/outcome.ts";
@@ -36,9 +36,8 @@ function input(town: ScenarioName): ExplainInput {
     cache,
     nodeContext,
     state: renderer.state,
-    ignored: services.flatMap((service) => ignoredService(service) ?? []),
+    ...unservedAmong(services),
     objectsKnown: true,
-    loadBalancers: services.flatMap(loadBalancersAddresses),
     host: LAB_NODE,
   };
 }

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { ApiClient } from "../../../../src/kube/client/client.ts";
 import { loadConnection } from "../../../../src/kube/client/load-connection.ts";
 import { apiDecoders } from "../../../../src/kube/decode/decoders.ts";
-import { ignoredService } from "../../../../src/kube/decode/ignored-service.ts";
+import { unservedAmong } from "../../../../src/kube/decode/ignored-service.ts";
 import { listOnce } from "../../../../src/kube/reflector/list-once.ts";
 import type { ListedObjects } from "../../../../src/kube/source.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
@@ -103,6 +103,6 @@ test("listOnce lists unmanaged Services only when asked to", async () => {
   expect(selectors()).toHaveLength(2);
   expect(selectors()[1]).toBeUndefined();
   expect(services).toHaveLength(36);
-  const names = all.flatMap((service) => ignoredService(service)?.name ?? []);
+  const names = unservedAmong(all).ignored.map(({ name }) => name);
   expect(names.sort()).toEqual(["edge/not-ours", "shop/external-name", "shop/frontend-headless"]);
 });
