@@ -12,21 +12,17 @@ import {
 } from "./process.ts";
 
 /** nft for a process that applies transactions continuously. */
-export interface DaemonNft {
-  readonly nft: Nft;
-  readonly ownCommits: OwnCommits;
-  /** Ends the processes that wait for later calls. Call nothing after this. */
-  close(): void;
-}
+export type DaemonNft = ReturnType<typeof daemonNft>;
 
 /**
- * Creates an nft that keeps a process ready for the next transaction and limits memory.
+ * Creates an nft that keeps a process ready for the next transaction and limits memory. `close` ends the
+ * processes that wait for later calls, after which there must be none.
  * @param memoryBytes limit for a large transaction or listing, see {@link nftMemoryLimit}; undefined for none
  */
-export function daemonNft(path: string, clock: Clock, memoryBytes: number | undefined): DaemonNft {
+export function daemonNft(path: string, clock: Clock, memoryBytes: number | undefined) {
   const ownCommits = new OwnCommits(clock);
   const spare = spareProcess(path, APPLY, DAEMON_LIMITS.maxOutputBytes, clock);
-  const nft = new NftProgram({
+  const nft: Nft = new NftProgram({
     path,
     limits: DAEMON_LIMITS,
     run: limitedRun(memoryBytes, spare.run),

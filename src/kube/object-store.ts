@@ -18,9 +18,7 @@ export interface ObjectIdentity {
  * A stored object. `object` is undefined if it is invalid or unmanaged; the entry then avoids decoding it
  * again.
  */
-interface Entry<T> {
-  readonly uid: string;
-  readonly version: string;
+interface Entry<T> extends Omit<ObjectIdentity, "key"> {
   readonly object: T | undefined;
 }
 

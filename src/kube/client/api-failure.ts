@@ -2,37 +2,29 @@ import type { IncomingHttpHeaders } from "node:http";
 import { messageOf } from "../../base/errors.ts";
 import type { SourceErrorKind } from "../source.ts";
 
-/** Optional fields of an {@link ApiFailure}. */
-export interface ApiFailureDetails {
+/** The reason why a list or a watch failed. It is counted and logged, and never printed as an error. */
+export class ApiFailure extends Error {
+  readonly kind: SourceErrorKind;
   /** A watch cannot continue from the known resourceVersion: a new list is needed. */
-  readonly relist?: boolean;
+  readonly relist: boolean;
   /** Milliseconds of the server's Retry-After, 0 for none. */
-  readonly retryAfter?: number;
+  readonly retryAfter: number;
   /**
    * The HTTP status, 0 for none. Of the kind `server`, 404 means that the server does not have the resource,
    * 400 that it does not understand the request, and 504 that its state is older than the requested one.
    */
-  readonly status?: number;
-  readonly cause?: unknown;
-}
-
-/** The reason why a list or a watch failed. It is counted and logged, and never printed as an error. */
-export class ApiFailure extends Error {
-  readonly kind: SourceErrorKind;
-  readonly relist: boolean;
-  readonly retryAfter: number;
   readonly status: number;
 
   constructor(
     kind: SourceErrorKind,
     message: string,
-    { relist = false, retryAfter = 0, status = 0, cause }: ApiFailureDetails = {},
+    details: Partial<Pick<ApiFailure, "relist" | "retryAfter" | "status" | "cause">> = {},
   ) {
-    super(message, { cause });
+    super(message, { cause: details.cause });
     this.kind = kind;
-    this.relist = relist;
-    this.retryAfter = retryAfter;
-    this.status = status;
+    this.relist = details.relist ?? false;
+    this.retryAfter = details.retryAfter ?? 0;
+    this.status = details.status ?? 0;
   }
 }
 

@@ -1,5 +1,5 @@
 import type { AppError } from "../../base/errors.ts";
-import { splitPath } from "../../base/schema-error.ts";
+import { joinPath, splitPath } from "../../base/schema-error.ts";
 import type { EnabledFeatures } from "../../model/features.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { Service } from "../../model/service.ts";
@@ -44,7 +44,7 @@ export function locate(
   { origin, document, object }: Partial<WrittenObject> & Pick<WrittenObject, "origin">,
   found: FieldDiagnostic,
 ): Diagnostic {
-  const path = inside(origin.path, found.path);
+  const path = splitPath(found.path).reduce<string>(joinPath, origin.path);
   return { ...origin, ...found, path, line: document?.lineOf(splitPath(path)), object };
 }
 
@@ -200,11 +200,6 @@ export class ObjectGatherer {
       placeholders: this.#placeholders.count,
     };
   }
-}
-
-function inside(prefix: string, path: string): string {
-  if (path === "") return prefix;
-  return prefix === "" || path.startsWith("[") ? `${prefix}${path}` : `${prefix}.${path}`;
 }
 
 /** Returns the Services by name. */

@@ -1,4 +1,5 @@
 import { isAlias, isMap, isScalar, isSeq, type Node, type Pair, type Scalar, type YAMLMap } from "yaml";
+import { isRecord } from "../../base/text.ts";
 
 /** A YAML node that is not supported, with its offset in the text. */
 export class YamlValueError extends Error {
@@ -66,35 +67,25 @@ class PlainReader {
   }
 
   #object(map: YAMLMap): Record<string, unknown> {
-    const object: Record<string, unknown> = {};
+    const entries = new Map<string, unknown>();
     const merged: { readonly from: unknown; readonly node: unknown }[] = [];
     for (const { key, value } of map.items as Pair[]) {
       const name = keyOf(key);
       if (name === "<<") merged.push({ from: this.read(value), node: value });
-      else if (Object.hasOwn(object, name))
-        throw new YamlValueError(key, `duplicate key ${JSON.stringify(name)}`);
-      else define(object, name, this.read(value));
+      else if (entries.has(name)) throw new YamlValueError(key, `duplicate key ${JSON.stringify(name)}`);
+      else entries.set(name, this.read(value));
     }
-    for (const { from, node } of merged) merge(object, from, node);
-    return object;
+    for (const { from, node } of merged) merge(entries, from, node);
+    // Unlike an assignment, this defines `__proto__` like any other property.
+    return Object.fromEntries(entries);
   }
 }
 
-/** Defines a property. An assignment to `__proto__` would set the prototype instead. */
-function define(object: Record<string, unknown>, name: string, value: unknown): void {
-  Object.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true });
-}
-
-/**
- * Applies the merge key `<<`, which kubectl supports as well: copies the keys that `object` does not have.
- */
-function merge(object: Record<string, unknown>, from: unknown, node: unknown): void {
+/** Applies the merge key `<<`, which kubectl supports as well: copies the keys that a map does not have. */
+function merge(entries: Map<string, unknown>, from: unknown, node: unknown): void {
   for (const source of Array.isArray(from) ? from : [from]) {
-    if (typeof source !== "object" || source === null || Array.isArray(source))
-      throw new YamlValueError(node, "the value of << must be a map, or a list of maps");
-    for (const [name, value] of Object.entries(source)) {
-      if (!Object.hasOwn(object, name)) define(object, name, value);
-    }
+    if (!isRecord(source)) throw new YamlValueError(node, "the value of << must be a map, or a list of maps");
+    for (const [name, value] of Object.entries(source)) if (!entries.has(name)) entries.set(name, value);
   }
 }
 
