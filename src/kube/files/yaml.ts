@@ -12,7 +12,7 @@ import {
 } from "yaml";
 import { shallowTokens } from "../../base/yaml-nesting.ts";
 import { type Position, positionAt, unreadable } from "./diagnostic.ts";
-import { plainValue, YamlValueError } from "./yaml-value.ts";
+import { plainValue } from "./yaml-value.ts";
 
 /** A document of an input file. */
 export interface InputDocument {
@@ -59,9 +59,9 @@ export function parseYaml(text: string, file: string): InputDocument[] {
   const documents = compose(text, lines, file);
   return documents.flatMap((document, index) => {
     const diagnostic = document.errors[0] ?? document.warnings[0];
-    if (diagnostic !== undefined)
-      throw unreadable(file, diagnostic.message, positionOf(lines, diagnostic.pos[0]));
-    const value = plainValueOf(document, lines, file);
+    const failed = (offset: number, reason: string) => unreadable(file, reason, positionOf(lines, offset));
+    if (diagnostic !== undefined) throw failed(diagnostic.pos[0], diagnostic.message);
+    const value = plainValue(document.contents, failed);
     const lineOf = (keys: readonly string[]) => lineIn(document, lines, keys);
     return value === null ? [] : [{ number: index + 1, value, lineOf }];
   });
@@ -77,16 +77,6 @@ function compose(text: string, lines: LineCounter, file: string): Document.Parse
   lines.addNewLine(0);
   const tokens = shallowTokens(new Parser(lines.addNewLine), new Lexer().lex(text), DEEPEST, tooDeep);
   return [...composer.compose(tokens)];
-}
-
-function plainValueOf(document: Document.Parsed, lines: LineCounter, file: string): unknown {
-  try {
-    return plainValue(document.contents);
-  } catch (error) {
-    if (error instanceof YamlValueError)
-      throw unreadable(file, error.message, positionOf(lines, error.offset));
-    throw error;
-  }
 }
 
 function positionOf(lines: LineCounter, offset: number): Position {
