@@ -53,8 +53,21 @@ export class Upkeep {
     const { clock, listenToKernel: listen } = system;
     const { loop, reconciler } = proxier;
     const maxPeriodMs = () => options().fullResyncPeriodMs;
-    const events = new KernelEvents({ listen, ownCommits, clock, logger });
-    const verifier = new Verifier({ tables, events, clock, logger, reconciler, maxPeriodMs, onVerified });
+    const events = new KernelEvents({
+      ...{ listen, ownCommits, clock, logger },
+      onCommit: (commit) => void this.#repair.committed(commit),
+      needsElementsOfOwnCommits: () => this.#repair.needsElementsOfOwnCommits,
+      onHostChange: () => this.#readHostSoon(),
+      onListening: () => {
+        this.verifier.compareNow();
+        this.#readHostSoon();
+      },
+    });
+    const verifier = new Verifier({
+      ...{ tables, events, clock, logger, reconciler, maxPeriodMs, onVerified },
+      onDifferences: (found) => this.#repair.foundDifferences(found),
+      onUnreadable: (reason) => this.#repair.foundUnreadable(reason),
+    });
     this.verifier = verifier;
     this.#events = events;
     this.#repair = new DriftRepair({ clock, logger, loop, verifier, reconciler });
@@ -86,22 +99,10 @@ export class Upkeep {
     // A dry run changes nothing, so there is nothing to repair.
     if (this.#input.dryRun) return;
     this.#every(COSTLY_TABLES_PERIOD, () => this.#findCostlyTables());
-    const repair = this.#repair;
-    this.#events.start({
-      onCommit: (commit) => void repair.committed(commit),
-      needsElementsOfOwnCommits: () => repair.needsElementsOfOwnCommits,
-      onHostChange: () => this.#readHostSoon(),
-      onListening: () => {
-        this.verifier.compareNow();
-        this.#readHostSoon();
-      },
-    });
-    this.verifier.start({
-      onDifferences: (found) => repair.foundDifferences(found),
-      onUnreadable: (reason) => repair.foundUnreadable(reason),
-    });
+    this.#events.start();
+    this.verifier.start();
     const resyncPeriod = () => this.#options().fullResyncPeriodMs;
-    this.#every(resyncPeriod, () => repair.fullResync("periodic"));
+    this.#every(resyncPeriod, () => this.#repair.fullResync("periodic"));
   }
 
   stop(): void {

@@ -13,10 +13,6 @@ export interface KernelEventsParts {
   readonly ownCommits: Pick<OwnCommits, "has" | "take">;
   readonly clock: Clock;
   readonly logger: Logger;
-}
-
-/** Callbacks of {@link KernelEvents}. */
-export interface KernelReports {
   /** Called for each commit that changed our tables. */
   readonly onCommit: (commit: Commit) => void;
   /**
@@ -58,7 +54,6 @@ const EARLY = 10_000;
  */
 export class KernelEvents {
   readonly #parts: KernelEventsParts;
-  #reports: KernelReports | undefined;
   #listener: NetlinkListener | undefined;
   /** Time since which every commit is known, on the monotonic clock; undefined while not listening. */
   #since: number | undefined;
@@ -89,8 +84,7 @@ export class KernelEvents {
     return this.#listener === listener && this.#since !== undefined && this.#foreignAt < at;
   }
 
-  start(reports: KernelReports): void {
-    this.#reports = reports;
+  start(): void {
     void this.#listen();
   }
 
@@ -101,20 +95,19 @@ export class KernelEvents {
   }
 
   async #listen(): Promise<void> {
-    const { listen, clock } = this.#parts;
+    const { listen, ownCommits, clock, needsElementsOfOwnCommits, onHostChange, onListening } = this.#parts;
     if (this.#isStopped) return;
     const listener = listen({
       onMessage: (message) => this.#read(message),
-      wantsElements: (portId) =>
-        !this.#parts.ownCommits.has(portId) || this.#reports?.needsElementsOfOwnCommits() === true,
-      onHostChange: () => this.#reports?.onHostChange(),
+      wantsElements: (portId) => !ownCommits.has(portId) || needsElementsOfOwnCommits(),
+      onHostChange,
       onEnd: (error) => this.#ended(listener, error),
     });
     this.#listener = listener;
     if (!(await listener.ready) || this.#listener !== listener) return;
     this.#messages = [];
     this.#since = clock.monotonic();
-    this.#reports?.onListening();
+    onListening();
   }
 
   #stopListening(): void {
@@ -151,11 +144,11 @@ export class KernelEvents {
     const messages = this.#messages;
     this.#messages = [];
     if (this.#since === undefined || messages.length === 0) return;
-    const { clock, ownCommits } = this.#parts;
+    const { clock, ownCommits, onCommit } = this.#parts;
     const portIds = new Set(messages.map(({ portId }) => portId));
     const isForeign = ![...portIds].every((portId) => ownCommits.take(portId));
     if (isForeign) this.#foreignAt = clock.monotonic();
     const program = isForeign ? programName(message.program, message.pid) : message.program;
-    this.#reports?.onCommit({ messages, author: `${program} (process ${message.pid})`, isForeign });
+    onCommit({ messages, author: `${program} (process ${message.pid})`, isForeign });
   }
 }

@@ -23,13 +23,9 @@ export interface VerifierParts {
   readonly maxPeriodMs: () => number;
   /** Called when the tables are known to be correct, with the time in milliseconds since 1970. */
   readonly onVerified: (at: number) => void;
-}
-
-/** Callbacks of a {@link Verifier}. */
-export interface VerifierReports {
-  /** Called with differences that our syncs do not explain. */
+  /** Called with differences that our syncs do not explain, once the verifier was started. */
   readonly onDifferences: (found: readonly TableDelta[]) => void;
-  /** Called with the reason if tables that could be parsed before no longer can. */
+  /** Called with the reason if tables that could be parsed before no longer can, once it was started. */
   readonly onUnreadable: (reason: string) => void;
 }
 
@@ -95,7 +91,6 @@ export class Verifier implements SyncSubscriber {
   readonly #failures: FailureLog;
   #task: PeriodicTask | undefined;
   #isStopped = false;
-  #reports: VerifierReports | undefined;
   /** The last result. It still holds, apart from what syncs have sent since. */
   #last: TimedComparison | undefined;
   #running: Promise<unknown> = Promise.resolve();
@@ -112,8 +107,7 @@ export class Verifier implements SyncSubscriber {
     );
   }
 
-  start(reports: VerifierReports): void {
-    this.#reports = reports;
+  start(): void {
     const period = () => Math.min(PERIOD, this.#parts.maxPeriodMs());
     this.#task = new PeriodicTask(this.#parts.clock, period, () => this.#verify());
   }
@@ -250,9 +244,10 @@ export class Verifier implements SyncSubscriber {
     this.#failures.end();
     this.#isUnderstood = true;
     this.#last = compared;
-    if (this.#reports === undefined) return;
-    if (comparison.differences.length > 0) this.#reports.onDifferences(comparison.differences);
-    else this.#parts.onVerified(this.#parts.clock.now());
+    if (this.#task === undefined) return;
+    const { clock, onVerified, onDifferences } = this.#parts;
+    if (comparison.differences.length > 0) onDifferences(comparison.differences);
+    else onVerified(clock.now());
   }
 
   /** Reports unreadable tables once: a rebuild that does not help would be repeated endlessly. */
@@ -260,9 +255,9 @@ export class Verifier implements SyncSubscriber {
     { reason, hint, isNftAtFault }: Extract<KernelComparison, { kind: "unreadable" }>,
     inDoubt: boolean,
   ): void {
-    if (this.#reports !== undefined && this.#isUnderstood && !isNftAtFault && !inDoubt) {
+    if (this.#task !== undefined && this.#isUnderstood && !isNftAtFault && !inDoubt) {
       this.#isUnderstood = false;
-      this.#reports.onUnreadable(reason);
+      this.#parts.onUnreadable(reason);
       return;
     }
     this.#failures.add(reason, { hint });

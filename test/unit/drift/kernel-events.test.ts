@@ -42,8 +42,6 @@ async function setUp({ isReady = true } = {}) {
     ownCommits: { has: (portId) => ownPids.has(portId), take: (portId) => ownPids.has(portId) },
     clock,
     logger,
-  });
-  events.start({
     onCommit: (commit) => {
       commits.push(commit);
       if (commit.isForeign) foreign.push(commit.author);
@@ -52,6 +50,7 @@ async function setUp({ isReady = true } = {}) {
     onHostChange: () => {},
     onListening: () => state.begun++,
   });
+  events.start();
   await turn();
   const pass = async (ms: number) => {
     clock.advance(ms);

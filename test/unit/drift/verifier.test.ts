@@ -25,6 +25,7 @@ async function setUp({ maxPeriodMs = 3_600_000, isStarted = true } = {}) {
   const verified: number[] = [];
   const events = { isTrusted: true, isIntact: false, isIntactSince: async (_at: number) => events.isIntact };
   const found: TableDelta[] = [];
+  const unreadable: string[] = [];
   const verifier = new Verifier({
     tables,
     events,
@@ -33,19 +34,15 @@ async function setUp({ maxPeriodMs = 3_600_000, isStarted = true } = {}) {
     reconciler,
     maxPeriodMs: () => maxPeriodMs,
     onVerified: (at) => verified.push(at),
+    onDifferences: (deltas) => found.push(...deltas),
+    onUnreadable: (reason) => unreadable.push(reason),
   });
   const sync = async () => {
     const outcome = await reconciler.sync({ nodeContext: testNodeContext(), services: cache.takeDirty() });
     verifier.synced(syncReport({ ...outcome, endedAt: clock.now() }));
   };
   await sync();
-  const unreadable: string[] = [];
-  if (isStarted) {
-    verifier.start({
-      onDifferences: (deltas) => found.push(...deltas),
-      onUnreadable: (reason) => unreadable.push(reason),
-    });
-  }
+  if (isStarted) verifier.start();
   const pass = async (ms: number) => {
     clock.advance(ms);
     for (let turns = 0; turns < 3; turns++) await turn();
