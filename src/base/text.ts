@@ -92,6 +92,11 @@ export function parsedJson(text: string): unknown {
   }
 }
 
+/** The first line of a message of another program or library, without a colon that introduces the next. */
+export function firstLine(message: string): string {
+  return (message.trim().split("\n", 1)[0] ?? "").replace(/:$/, "");
+}
+
 /** Whether a value is an object with names, and not an array. */
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);

@@ -1,7 +1,7 @@
 import { isMap, isScalar, isSeq, Lexer, Parser, parseAllDocuments, stringify } from "yaml";
 import { AppError, messageOf } from "../base/errors.ts";
 import type { Document } from "../base/option.ts";
-import { isRecord, listText } from "../base/text.ts";
+import { firstLine, isRecord, listText } from "../base/text.ts";
 import { shallowTokens } from "../base/yaml-nesting.ts";
 import { configurationOf, withDefaults } from "./configuration.ts";
 import { ignoredFieldWarnings } from "./ignored-settings.ts";
@@ -157,8 +157,4 @@ function unreadable(name: string, reason: string): AppError {
   return new AppError("BAD_CONFIG", `${name} cannot be read: ${reason}`, {
     hint: "it must be one KubeProxyConfiguration v1alpha1, or a ConfigMap with one, in YAML or JSON",
   });
-}
-
-function firstLine(message: string): string {
-  return message.split("\n", 1)[0]?.replace(/:$/, "") ?? message;
 }

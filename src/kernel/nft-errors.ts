@@ -1,4 +1,5 @@
 import { AppError, type ErrorCode } from "../base/errors.ts";
+import { firstLine } from "../base/text.ts";
 import type { Transaction } from "../nft/ast/json.ts";
 import type { ProcessLimits, ProgramEnd } from "./process.ts";
 
@@ -105,11 +106,6 @@ export function nftFailure(end: ProgramEnd, call: NftCall): AppError | undefined
     });
   }
   return exitCode === 0 ? undefined : lacking(call, stderr);
-}
-
-/** Returns the first line of nft's output. */
-export function firstLine(text: string): string {
-  return text.trim().split("\n", 1)[0] ?? "";
 }
 
 /** Errors of a system that cannot start any process. */

@@ -1,8 +1,9 @@
 import { AppError } from "../base/errors.ts";
 import { firstOf } from "../base/signals.ts";
+import { firstLine } from "../base/text.ts";
 import type { Transaction } from "../nft/ast/json.ts";
 import { transactionText } from "../nft/transaction-text.ts";
-import { firstLine, NftRefusedError, NftStoppedError, nftFailure, ofTransaction } from "./nft-errors.ts";
+import { NftRefusedError, NftStoppedError, nftFailure, ofTransaction } from "./nft-errors.ts";
 import { NFT_LIMITS, transactionLimits } from "./nft-limits.ts";
 import { type ProcessLimits, type ProcessResult, type RunProcess, runProcess } from "./process.ts";
 

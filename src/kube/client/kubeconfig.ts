@@ -4,7 +4,7 @@ import { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 import type { Cluster, User } from "@kubernetes/client-node/dist/config_types.js";
 import { parseDocument } from "yaml";
 import { describeSchemaError } from "../../base/schema-error.ts";
-import { listText, quoted } from "../../base/text.ts";
+import { firstLine, listText, quoted } from "../../base/text.ts";
 import { compileKubeconfigValidator } from "./kubeconfig.validator.ts";
 
 /** A cluster, and the user of requests to it. File names are absolute. */
@@ -76,7 +76,7 @@ function parsed(text: string): unknown {
   const [error] = document.errors;
   if (error?.code === "MULTIPLE_DOCS") throw new Error("it has several documents");
   // The message continues with the line itself, which may contain a token.
-  if (error !== undefined) throw new Error(error.message.replace(/:?\n.*/s, ""));
+  if (error !== undefined) throw new Error(firstLine(error.message));
   return document.toJS();
 }
 
