@@ -1,5 +1,5 @@
 import { oneOf } from "../base/argument.ts";
-import { type AppError, badArgument } from "../base/errors.ts";
+import { badArgument } from "../base/errors.ts";
 import { didYouMean } from "../base/nearest.ts";
 import { quoted } from "../base/text.ts";
 import { isNamed, likelyService, type ServiceArgument } from "../inspect/explain/query.ts";
@@ -48,19 +48,20 @@ export function namespaceArgument(argv: Argv): string | undefined {
 }
 
 /**
- * Returns the error for a `--service` without rules, so that an empty result is not mistaken for good news.
+ * Refuses a `--service` without rules, so that an empty result is not mistaken for good news.
+ * @throws AppError BAD_ARGUMENT
  */
-export function unservedService(
+export function refuseUnserved(
   named: ServiceArgument | undefined,
   { state: { families }, cache }: Pick<Desired, "state" | "cache">,
-): AppError | undefined {
-  if (named === undefined) return undefined;
+): void {
+  if (named === undefined) return;
   for (const family of Object.values(families))
-    for (const { port } of family.allServicePortRules()) if (isNamed(port, named)) return undefined;
+    for (const { port } of family.allServicePortRules()) if (isNamed(port, named)) return;
   const { service, port } = named;
   const names = cache.serviceNames();
   const likely = names.includes(service) ? undefined : likelyService(service, names);
-  return badArgument(`no rules are made for ${service}${port === undefined ? "" : `:${port}`}`, {
+  throw badArgument(`no rules are made for ${service}${port === undefined ? "" : `:${port}`}`, {
     hint: likely ?? `nft-proxy explain ${service} says why, and names its ports`,
   });
 }

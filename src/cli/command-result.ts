@@ -5,10 +5,9 @@ export type Output = string | Uint8Array | AsyncIterable<string>;
 
 /** The result of a command; program.ts prints it and ends the process. */
 export interface CommandResult {
-  readonly exitCode: number;
+  /** {@link EXIT.ok} if absent. */
+  readonly exitCode?: number;
   readonly output?: Output;
-  /** For standard error, one line each: warnings and ignored objects. */
-  readonly notices?: readonly string[];
 }
 
 /** The exit codes of all commands, like those of diff(1). */
@@ -38,11 +37,6 @@ export function errorText(error: unknown): string {
     if (error.hint !== undefined) lines.push(`  hint: ${error.hint}`);
   }
   return `${lines.join("\n")}\n`;
-}
-
-/** The result of a command that fails after it found notices, which help to understand the error. */
-export function failed(error: unknown, notices: readonly string[]): CommandResult {
-  return { exitCode: EXIT.failed, notices: [...notices, errorText(error).trimEnd()] };
 }
 
 /** A value for programs, as JSON that people can read, too. Ends with a line feed. */

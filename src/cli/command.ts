@@ -2,15 +2,22 @@ import type { Flag } from "../base/option.ts";
 import type { CommandResult } from "./command-result.ts";
 import { FLAGS } from "./flags.ts";
 import type { ParsedArguments } from "./parse-arguments.ts";
-import type { Progress } from "./terminal.ts";
 
 /**
  * The arguments of a command: its flags by name, and its positional argument by the name in {@link Command}.
  */
 export type Argv = ParsedArguments["values"];
 
+/** Where a command reports to people beside its output. */
+export interface Reporter {
+  /** Begins a step of a slow command, such as `reading objects`. */
+  readonly step: (what: string) => void;
+  /** Adds lines for standard error: warnings and ignored objects. They precede the output, or the error. */
+  readonly notice: (lines: readonly string[]) => void;
+}
+
 /** Runs a command. @throws AppError */
-export type RunCommand = (argv: Argv, progress: Progress) => Promise<CommandResult>;
+export type RunCommand = (argv: Argv, reporter: Reporter) => Promise<CommandResult>;
 
 /** A positional argument. */
 interface Positional {

@@ -1,4 +1,5 @@
 import { styleText } from "node:util";
+import type { Reporter } from "./command.ts";
 
 /** How a text for people is printed to a stream: its highlighting and line breaks. */
 export interface Style {
@@ -105,12 +106,6 @@ export function paragraph(text: string, indent: number, { columns }: Pick<Style,
   return wrapped(text, " ".repeat(indent), " ".repeat(indent + 2), columns);
 }
 
-/** Shows the current step of a slow command. */
-export interface Progress {
-  /** Begins a step, such as `reading objects`. */
-  readonly step: (what: string) => void;
-}
-
 /** A stream that progress is written to. */
 export interface ProgressStream extends MaybeTerminal {
   write(text: string): unknown;
@@ -123,7 +118,7 @@ const CLEAR_LINE = "\r\u001b[K";
 export function terminalProgress(
   stream: ProgressStream,
   environment: NodeJS.ProcessEnv = process.env,
-): Progress & { readonly clear: () => void } {
+): Pick<Reporter, "step"> & { readonly clear: () => void } {
   if (!isTerminal(stream, environment)) return { step: () => {}, clear: () => {} };
   let shown = false;
   return {

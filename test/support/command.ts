@@ -1,4 +1,5 @@
 import { fileURLToPath } from "node:url";
+import type { Reporter } from "../../src/cli/command.ts";
 import type { ScenarioName } from "./lab/scenario.ts";
 
 /** The built product. */
@@ -17,4 +18,10 @@ export const townFlags: readonly string[] = [
 /** The objects of a recorded town. */
 export function townObjects(name: ScenarioName): string {
   return fileURLToPath(new URL(`../fixtures/${name}/objects`, import.meta.url));
+}
+
+/** A reporter for a command that runs without the program. It keeps the notices, and shows no steps. */
+export function quietReporter(): Reporter & { readonly notices: string[] } {
+  const notices: string[] = [];
+  return { notices, step: () => {}, notice: (lines) => void notices.push(...lines) };
 }

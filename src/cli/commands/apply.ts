@@ -16,10 +16,10 @@ import type { Ruleset } from "../../nft/ast/ruleset.ts";
 import { deltaSize } from "../../nft/delta.ts";
 import { type FullSyncReport, fullSync } from "../../sync/full-sync.ts";
 import { checkFeatures, supportedOptions } from "../../sync/supported-options.ts";
-import { type Argv, isSet } from "../command.ts";
+import { type Argv, isSet, type Reporter } from "../command.ts";
 import { type CommandResult, EXIT } from "../command-result.ts";
 import { budgetNotices, conflictNotices, hasErrors, loadedNotices, missingNodeText } from "../notices.ts";
-import { type CommandOptions, commandOptions, loadRequest } from "../options.ts";
+import { commandOptions, loadRequest } from "../options.ts";
 
 /**
  * `apply`: one full sync from files. Objects with errors leave the kernel as it is; a Service beyond a budget
@@ -27,32 +27,31 @@ import { type CommandOptions, commandOptions, loadRequest } from "../options.ts"
  * for endpoints that the kernel has and the files lack takes effect at once. Without
  * `--force` it refuses while a daemon runs.
  */
-export async function run(argv: Argv): Promise<CommandResult> {
-  const command = await supportedCommand(commandOptions(argv));
-  const { options, notices: optionNotices } = command;
-  const desired = await loadFromFiles(loadRequest(argv, command));
+export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult> {
+  const options = await supported(commandOptions(argv, reporter), reporter);
+  const desired = await loadFromFiles(loadRequest(argv, options));
   const { cache, state, diagnostics } = desired;
-  const notices = [...optionNotices, ...loadedNotices(desired)];
   if (hasErrors(diagnostics)) {
-    return {
-      exitCode: EXIT.failed,
-      notices: [...notices, "nothing was applied; the rules in the kernel are unchanged"],
-    };
+    reporter.notice([
+      ...loadedNotices(desired),
+      "nothing was applied; the rules in the kernel are unchanged",
+    ]);
+    return { exitCode: EXIT.failed };
   }
   refuseOtherNode(desired);
   refuseNoObjects(cache.serviceCount + cache.sliceCount + cache.serviceCIDRs().length);
   const { report, warnings } = await withoutDaemon(isSet(argv, "force"), REFUSAL, () =>
     program(desired, options),
   );
+  reporter.notice([
+    ...loadedNotices(desired),
+    ...budgetNotices(desired),
+    ...conflictNotices(state.conflicts()),
+    ...warnings.map((text) => `warning: ${text}`),
+  ]);
   return {
     exitCode: desired.excess.size === 0 ? EXIT.ok : EXIT.found,
     output: applySummary(cache, report),
-    notices: [
-      ...notices,
-      ...budgetNotices(desired),
-      ...conflictNotices(state.conflicts()),
-      ...warnings.map((text) => `warning: ${text}`),
-    ],
   };
 }
 
@@ -79,18 +78,15 @@ async function program({ state, cache }: Desired, options: ProxyOptions) {
 }
 
 /** Turns options off, with a notice for each, if nft or the kernel do not support them. */
-async function supportedCommand(command: CommandOptions): Promise<CommandOptions> {
-  const { options, notices } = command;
+async function supported(options: ProxyOptions, { notice }: Reporter): Promise<ProxyOptions> {
   const nft = new NftProgram({ path: options.nftPath });
   const unsupported = await checkFeatures(nft, options);
-  const told = unsupported.map(
-    ({ missing, consequence }) => `warning: ${consequence}: ${missing.message}; ${missing.hint}`,
+  notice(
+    unsupported.map(
+      ({ missing, consequence }) => `warning: ${consequence}: ${missing.message}; ${missing.hint}`,
+    ),
   );
-  return {
-    ...command,
-    options: supportedOptions(options, unsupported),
-    notices: [...notices, ...told],
-  };
+  return supportedOptions(options, unsupported);
 }
 
 /**

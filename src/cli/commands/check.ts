@@ -14,28 +14,27 @@ import { rebuildTransaction } from "../../nft/transaction.ts";
 import { validateTransaction } from "../../nft/transaction-text.ts";
 import { quarantinedServices } from "../../sync/quarantine-changes.ts";
 import { outputFormat } from "../argument-values.ts";
-import { type Argv, isSet, listArgument } from "../command.ts";
+import { type Argv, isSet, listArgument, type Reporter } from "../command.ts";
 import { type CommandResult, EXIT, jsonText } from "../command-result.ts";
 import { diagnosticText, githubCommand, hasErrors, messageText } from "../notices.ts";
 import { commandOptions, loadRequest } from "../options.ts";
-import type { Progress } from "../terminal.ts";
 
 /**
  * `check`: reports everything that is wrong with objects, for CI. Asks the kernel if possible, and changes
  * nothing.
  */
-export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
+export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult> {
   const print = REPORT_FORMATS[outputFormat(argv, ["text", "json", "github"])];
-  progress.step("reading the objects");
-  const { options, notices } = commandOptions(argv);
-  const request = loadRequest(argv, { options });
+  reporter.step("reading the objects");
+  const options = commandOptions(argv, reporter);
+  const request = loadRequest(argv, options);
   const desired = await loadFromFiles(request, { thorough: true, placeholders: true });
-  progress.step(`checking ${desired.cache.serviceCount} Services`);
+  reporter.step(`checking ${desired.cache.serviceCount} Services`);
   const items = listArgument(argv, "exclude").flatMap((text) => text.split(","));
   const isExcluded = exclusions(items, desired.files);
   const { state, nodeContext } = desired;
   validateTransaction(rebuildTransaction(state.ruleset));
-  progress.step("asking the kernel");
+  reporter.step("asking the kernel");
   const kernel = await askKernel(options.nftPath, state, nodeContext);
   const found = [
     ...desired.diagnostics,
@@ -59,7 +58,6 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
       excluded: found.length - reported.length,
       passed,
     }),
-    notices,
   };
 }
 

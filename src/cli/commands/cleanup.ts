@@ -7,8 +7,8 @@ import { tableNames } from "../../kernel/nft-listings.ts";
 import { reservedPortFiles, reservePorts } from "../../kernel/reserved-ports.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { removalTransaction } from "../../nft/transaction.ts";
-import { type Argv, isSet } from "../command.ts";
-import { type CommandResult, EXIT } from "../command-result.ts";
+import { type Argv, isSet, type Reporter } from "../command.ts";
+import type { CommandResult } from "../command-result.ts";
 import { commandOptions } from "../options.ts";
 
 /** The name of the tables of kube-proxy's nftables mode. */
@@ -19,17 +19,16 @@ const KUBE_PROXY_TABLE = "kube-proxy";
  * instead, so that a node that migrates always has rules. `--dry-run` prints them. Without `--force` it
  * refuses while a daemon runs.
  */
-export async function run(argv: Argv): Promise<CommandResult> {
-  const { options, notices } = commandOptions(argv);
+export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult> {
+  const { nftPath } = commandOptions(argv, reporter);
   const isDryRun = isSet(argv, "dry-run");
   const name = isSet(argv, "kube-proxy") ? KUBE_PROXY_TABLE : TABLE_NAME;
   const isHarmless = name === KUBE_PROXY_TABLE || isDryRun;
   const removed = await withoutDaemon(isHarmless || isSet(argv, "force"), REFUSAL, () =>
-    remove(new NftProgram({ path: options.nftPath }), name, isDryRun),
+    remove(new NftProgram({ path: nftPath }), name, isDryRun),
   );
-  if (removed.length === 0) return { exitCode: EXIT.ok, output: "nothing to remove\n", notices };
-  const output = `${isDryRun ? "would remove" : "removed"}: ${removed.join(", ")}\n`;
-  return { exitCode: EXIT.ok, output, notices };
+  if (removed.length === 0) return { output: "nothing to remove\n" };
+  return { output: `${isDryRun ? "would remove" : "removed"}: ${removed.join(", ")}\n` };
 }
 
 const REFUSAL = {

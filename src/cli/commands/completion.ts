@@ -2,7 +2,7 @@ import { basename } from "node:path";
 import { badArgument } from "../../base/errors.ts";
 import { alternatives, quoted } from "../../base/text.ts";
 import { type Argv, COMPLETION_ARGUMENT, textArgument } from "../command.ts";
-import { type CommandResult, EXIT } from "../command-result.ts";
+import type { CommandResult } from "../command-result.ts";
 
 /**
  * `completion`: prints a shell script that asks this program for completions.
@@ -12,7 +12,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
   const given = textArgument(argv, "shell");
   const shell = given ?? basename(process.env.SHELL ?? "");
   const script = SCRIPTS.get(shell) ?? (given === undefined ? BASH : undefined);
-  if (script !== undefined) return { exitCode: EXIT.ok, output: script };
+  if (script !== undefined) return { output: script };
   throw badArgument(`the shell must be ${alternatives([...SCRIPTS.keys()])}, not ${quoted(shell)}`);
 }
 

@@ -17,44 +17,38 @@ import { conntrackTable, EVERYWHERE, isTranslated } from "../../kernel/conntrack
 import { hostFiles } from "../../kernel/host.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { familyOf } from "../../model/ip.ts";
-import { outputFormat, serviceArgument, unservedService } from "../argument-values.ts";
-import { type Argv, isSet } from "../command.ts";
-import { type CommandResult, EXIT, failed, jsonText } from "../command-result.ts";
+import { outputFormat, refuseUnserved, serviceArgument } from "../argument-values.ts";
+import { type Argv, isSet, type Reporter } from "../command.ts";
+import { type CommandResult, jsonText } from "../command-result.ts";
 import { loadedNotices } from "../notices.ts";
-import { loadRequest, optionsBesideDaemon } from "../options.ts";
-import { columnWidths, type Progress, printable } from "../terminal.ts";
+import { requestBesideDaemon } from "../options.ts";
+import { columnWidths, printable } from "../terminal.ts";
 import { addressArgument } from "./explain-arguments.ts";
 
 /** `connections`: counts the tracked connections of this host by Service and endpoint. Changes nothing. */
-export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
+export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
   const service = serviceArgument(argv);
   const client = addressArgument(argv, "client");
-  progress.step("reading the objects");
-  const command = await optionsBesideDaemon(argv);
-  const desired = await loadDesired(loadRequest(argv, command));
+  reporter.step("reading the objects");
+  const desired = await loadDesired(await requestBesideDaemon(argv, reporter));
   const { state, cache } = desired;
-  const notices = [...command.notices, ...loadedNotices(desired)];
-  const unserved = unservedService(service, desired);
-  if (unserved !== undefined) return failed(unserved, notices);
+  reporter.notice(loadedNotices(desired));
+  refuseUnserved(service, desired);
   const { local } = await hostAddresses(hostFiles);
   const attribution = new ConnectionAttribution(state, cache, new Set(local));
   const counter = new ConnectionCounter(attribution, await conntrackTimeouts(hostFiles), {
     draining: isSet(argv, "draining"),
     isWanted: (port) => service === undefined || isNamed(port, service),
   });
-  progress.step("reading the connections");
+  reporter.step("reading the connections");
   const places = client === undefined ? EVERYWHERE : [{ family: familyOf(client) }];
   for await (const flow of conntrackTable(systemClock).list(undefined, places)) {
     const isWanted = client === undefined || flow.client.address === client;
     if (isWanted && isTranslated(flow)) counter.add(flow);
   }
   const report = counter.report();
-  return {
-    exitCode: EXIT.ok,
-    output: format === "json" ? jsonText(report) : connectionsText(report),
-    notices,
-  };
+  return { output: format === "json" ? jsonText(report) : connectionsText(report) };
 }
 
 /** The text output: a heading for each Service port, a line for each endpoint. Ends with a line feed. */

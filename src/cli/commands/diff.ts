@@ -12,10 +12,10 @@ import {
 } from "../../inspect/outcomes/compare-outcomes.ts";
 import { hasNoDifference } from "../../ruleset/ruleset-diff.ts";
 import { outputFormat } from "../argument-values.ts";
-import { type Argv, isSet, listArgument, textArgument } from "../command.ts";
+import { type Argv, isSet, listArgument, type Reporter, textArgument } from "../command.ts";
 import { type CommandResult, EXIT } from "../command-result.ts";
 import { diagnosticText, hasErrors, loadedNotices, originText } from "../notices.ts";
-import { loadRequest, optionsBesideDaemon } from "../options.ts";
+import { requestBesideDaemon } from "../options.ts";
 import { diffJson, diffText } from "./diff-text.ts";
 import { outcomeGithub, outcomeJson, outcomeText } from "./outcome-text.ts";
 
@@ -24,12 +24,10 @@ import { outcomeGithub, outcomeJson, outcomeText } from "./outcome-text.ts";
  * (`--against`). Or it compares the outcomes of connections with those under other objects (`--outcomes`) or
  * under kube-proxy's tables (`--with kube-proxy`). Exit code 0: no difference; 1: some; 2: no answer.
  */
-export async function run(argv: Argv): Promise<CommandResult> {
+export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult> {
   const compare = isSet(argv, "outcomes") || textArgument(argv, "with") !== undefined ? outcomes : rules;
   refuseUnused(argv);
-  const command = await optionsBesideDaemon(argv);
-  const result = await compare(argv, loadRequest(argv, command));
-  return { ...result, notices: [...command.notices, ...(result.notices ?? [])] };
+  return await compare(argv, await requestBesideDaemon(argv, reporter), reporter);
 }
 
 /**
@@ -56,13 +54,13 @@ function refuseUnused(argv: Argv): void {
   });
 }
 
-async function rules(argv: Argv, request: LoadRequest): Promise<CommandResult> {
+async function rules(argv: Argv, request: LoadRequest, { notice }: Reporter): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
   const against = listArgument(argv, "against");
   const comparison =
     against.length === 0 ? await compareWithKernel(request) : await compareObjects(request, against);
-  const notices = loadedNotices(comparison);
-  if (hasErrors(comparison.diagnostics)) return { exitCode: EXIT.failed, notices };
+  notice(loadedNotices(comparison));
+  if (hasErrors(comparison.diagnostics)) return { exitCode: EXIT.failed };
   const { diff, origin } = comparison;
   const sides = {
     before: origin === undefined ? against.join(", ") : "kernel",
@@ -71,23 +69,22 @@ async function rules(argv: Argv, request: LoadRequest): Promise<CommandResult> {
   return {
     exitCode: hasNoDifference(diff) ? EXIT.ok : EXIT.found,
     output: format === "json" ? diffJson(diff, sides) : diffText(diff, sides),
-    notices,
   };
 }
 
-async function outcomes(argv: Argv, request: LoadRequest): Promise<CommandResult> {
+async function outcomes(argv: Argv, request: LoadRequest, { notice }: Reporter): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json", "github"]);
   const failOn = failingChanges(argv);
   const report = await outcomeReport(argv, request);
-  const notices = [...report.notices, ...report.diagnostics.map(diagnosticText)];
-  if (hasErrors(report.diagnostics)) return { exitCode: EXIT.failed, notices };
+  notice([...report.notices, ...report.diagnostics.map(diagnosticText)]);
+  if (hasErrors(report.diagnostics)) return { exitCode: EXIT.failed };
   const isFailed = report.differences.some((difference) => isOfKind(difference, failOn));
   const print = {
     text: outcomeText,
     json: outcomeJson,
     github: (of: OutcomeReport) => outcomeGithub(of, failOn),
   };
-  return { exitCode: isFailed ? EXIT.found : EXIT.ok, output: print[format](report), notices };
+  return { exitCode: isFailed ? EXIT.found : EXIT.ok, output: print[format](report) };
 }
 
 async function outcomeReport(argv: Argv, request: LoadRequest): Promise<OutcomeReport> {

@@ -7,59 +7,54 @@ import type { MigrationFacts } from "../../inspect/doctor/migration-check.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
 import type { LoadRequest } from "../../inspect/load/load-request.ts";
 import { outputFormat } from "../argument-values.ts";
-import { type Argv, isSet, listArgument } from "../command.ts";
+import { type Argv, isSet, listArgument, type Reporter } from "../command.ts";
 import { type CommandResult, EXIT, jsonText } from "../command-result.ts";
 import { loadedNotices } from "../notices.ts";
-import { type CommandOptions, loadRequest, optionsDespiteDaemon } from "../options.ts";
+import { requestBesideDaemon } from "../options.ts";
 import { type Style, styleFor, wrapped } from "../terminal.ts";
 
 /**
  * `doctor`: reports what this host lacks and what breaks Services on it; with `--migration` also what changes
  * for clients when nft-proxy replaces kube-proxy. Exit code 1 for a fault.
  */
-export async function run(argv: Argv): Promise<CommandResult> {
+export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
   if (listArgument(argv, "from").length > 0 && !isSet(argv, "migration")) {
     throw badArgument("--from needs --migration");
   }
-  const command = await optionsDespiteDaemon(argv);
-  const { objects, notices } = isSet(argv, "migration")
-    ? await migratingServices(loadRequest(argv, command))
-    : NOTHING;
-  const { options, areDefaults = false, socketProblem } = command;
-  const findings = await examineHost(doctorHost, options, { areDefaults, socketProblem, migrating: objects });
+  const request = await requestBesideDaemon(argv, reporter, true);
+  const { options, areDefaults = false, socketProblem } = request;
+  if (areDefaults) reporter.notice([unknownOptions(request)]);
+  const migrating = isSet(argv, "migration") ? await migratingServices(request, reporter) : undefined;
+  const findings = await examineHost(doctorHost, options, { areDefaults, socketProblem, migrating });
   return {
     exitCode: doctorExitCode(findings, isSet(argv, "strict")),
     output:
       format === "json"
         ? findingsJson(findings)
         : findingsText(findings, styleFor(process.stdout, process.env)),
-    notices: [...command.notices, ...(areDefaults ? [unknownOptions(command)] : []), ...notices],
   };
 }
 
-function unknownOptions({ deniedSocket }: CommandOptions): string {
+function unknownOptions({ deniedSocket }: LoadRequest): string {
   const reason = deniedSocket === undefined ? "" : `, because only root may query it at ${deniedSocket}`;
   return `note: the options of this node's daemon are unknown${reason}; pass their file with --config`;
 }
 
-const NOTHING = { objects: undefined, notices: [] };
-
 /** Loads the cluster's Services, or the reason why the API server does not return them. */
 async function migratingServices(
   request: LoadRequest,
-): Promise<{ readonly objects: MigrationFacts["objects"]; readonly notices: readonly string[] }> {
+  { notice }: Reporter,
+): Promise<MigrationFacts["objects"]> {
   try {
     const { origin: _, ...desired } = await loadDesired(request);
     const { cache, nodeContext, state } = desired;
     const services = cache.serviceNames().flatMap((name) => cache.service(name) ?? []);
-    return {
-      objects: { services, nodeContext, conflicts: state.conflicts() },
-      notices: loadedNotices(desired),
-    };
+    notice(loadedNotices(desired));
+    return { services, nodeContext, conflicts: state.conflicts() };
   } catch (error) {
     if (request.paths.length > 0 || !(error instanceof AppError)) throw error;
-    return { objects: { problem: error.message }, notices: [] };
+    return { problem: error.message };
   }
 }
 

@@ -20,11 +20,11 @@ import { type Comments, tableText } from "../../nft/text/table-text.ts";
 import { rebuildTransaction, toTransaction } from "../../nft/transaction.ts";
 import { validateTransaction } from "../../nft/transaction-text.ts";
 import { type ElementOwners, elementOwners, type RulesetState } from "../../ruleset/ruleset-state.ts";
-import { outputFormat, serviceArgument, unservedService } from "../argument-values.ts";
-import { type Argv, isSet, textArgument } from "../command.ts";
-import { type CommandResult, EXIT, failed } from "../command-result.ts";
+import { outputFormat, refuseUnserved, serviceArgument } from "../argument-values.ts";
+import { type Argv, isSet, type Reporter, textArgument } from "../command.ts";
+import { type CommandResult, EXIT } from "../command-result.ts";
 import { hasErrors, loadedNotices, originText } from "../notices.ts";
-import { loadRequest, optionsBesideDaemon } from "../options.ts";
+import { requestBesideDaemon } from "../options.ts";
 
 type Format = "json" | "nft";
 
@@ -32,25 +32,23 @@ type Format = "json" | "nft";
  * `dump`: prints both tables, one Service's part of them, or the changes that this kernel lacks; as a
  * transaction or as nft prints them. Changes nothing.
  */
-export async function run(argv: Argv): Promise<CommandResult> {
+export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult> {
   const format = outputFormat(argv, ["json", "nft"]);
   const service = serviceArgument(argv);
   const families = familiesOf(argv);
-  const command = await optionsBesideDaemon(argv);
-  const request = loadRequest(argv, command);
+  const request = await requestBesideDaemon(argv, reporter);
   const live = isSet(argv, "diff") ? await liveTables(request) : undefined;
   const desired = await loadDesired({ ...request, ejectsNothing: live === undefined }, live?.objects);
-  const notices = [...command.notices, ...loadedNotices(desired)];
-  if (hasErrors(desired.diagnostics)) return { exitCode: EXIT.failed, notices };
-  const unserved = unservedService(service, desired);
-  if (unserved !== undefined) return failed(unserved, notices);
+  reporter.notice(loadedNotices(desired));
+  if (hasErrors(desired.diagnostics)) return { exitCode: EXIT.failed };
+  refuseUnserved(service, desired);
   const selection = selectionOf(desired.state, families, service);
   const output =
     live === undefined ? tables(desired, selection, format) : await changes(desired, live, selection, format);
   // The JSON is for nft, which does not accept comments in it.
   const head =
-    format === "nft" && command.daemon !== undefined ? `# desired (${originText(desired.origin)})\n` : "";
-  return { exitCode: EXIT.ok, output: `${head}${output}`, notices };
+    format === "nft" && request.daemon !== undefined ? `# desired (${originText(desired.origin)})\n` : "";
+  return { output: `${head}${output}` };
 }
 
 function tables({ state }: Desired, selection: Selection, format: Format): string {

@@ -1,60 +1,42 @@
 import { AppError } from "../../base/errors.ts";
-import type { Detail } from "../../inspect/explain/explain.ts";
-import type { ExplainQuery } from "../../inspect/explain/query.ts";
 import { hasFailures, type Report, reportJson, reportOf } from "../../inspect/explain/report.ts";
 import { type LoadedExplainInput, loadExplainInput } from "../../inspect/load/load-explain-input.ts";
 import { outputFormat } from "../argument-values.ts";
-import { type Argv, isSet } from "../command.ts";
-import { type CommandResult, EXIT, failed, jsonText } from "../command-result.ts";
+import { type Argv, isSet, type Reporter } from "../command.ts";
+import { type CommandResult, EXIT, jsonText } from "../command-result.ts";
 import { hasErrors, loadedNotices, originText } from "../notices.ts";
-import { loadRequest, optionsBesideDaemon } from "../options.ts";
-import { type Progress, type Style, styleFor } from "../terminal.ts";
+import { requestBesideDaemon } from "../options.ts";
+import { type Style, styleFor } from "../terminal.ts";
 import { explainQueryOf } from "./explain-arguments.ts";
 import { allReportText, explanationText, notServedText, portReportsText } from "./explanation-text.ts";
 
 /**
  * `explain`: the outcome of a connection, rule by rule, and its cause. Changes nothing, and sends nothing.
  */
-export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
+export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
   const query = explainQueryOf(argv);
-  const command = await optionsBesideDaemon(argv);
-  progress.step("reading the objects");
-  const loaded = await loadExplainInput(
-    loadRequest(argv, command),
-    isSet(argv, "live") ? "live" : "desired",
-    query,
-  );
-  const notices = [...command.notices, ...loadedNotices(loaded), ...invalidNotices(loaded)];
-  const report = answer(query, loaded, format === "json" ? "whole" : "brief");
-  if (report instanceof AppError) return failed(report, notices);
-  const head = statesText(loaded, isSet(argv, "live"), command.daemon !== undefined);
+  const request = await requestBesideDaemon(argv, reporter);
+  reporter.step("reading the objects");
+  const loaded = await loadExplainInput(request, isSet(argv, "live") ? "live" : "desired", query);
+  reporter.notice([...loadedNotices(loaded), ...invalidNotices(loaded)]);
+  refuseOnlyInvalid(loaded);
+  const report = reportOf(query, loaded.input, format === "json" ? "whole" : "brief");
+  const head = statesText(loaded, isSet(argv, "live"), request.daemon !== undefined);
   return {
     exitCode: isSet(argv, "exit-code") && hasFailures(report) ? EXIT.found : EXIT.ok,
     output:
       format === "json"
         ? jsonText(reportJson(report))
         : head + reportText(report, styleFor(process.stdout, process.env)),
-    notices,
   };
 }
 
-/** The answer, or the error to print below the notices, which may name the missing object. */
-function answer(
-  query: ExplainQuery,
-  { input, diagnostics }: LoadedExplainInput,
-  detail: Detail,
-): Report | AppError {
+/** @throws AppError UNREADABLE_INPUT if all objects have errors */
+function refuseOnlyInvalid({ input, diagnostics }: LoadedExplainInput): void {
   const { serviceCount, sliceCount } = input.cache;
-  if (hasErrors(diagnostics) && serviceCount + sliceCount === 0) {
-    return new AppError("UNREADABLE_INPUT", "there is no valid Service or EndpointSlice among the objects");
-  }
-  try {
-    return reportOf(query, input, detail);
-  } catch (error) {
-    if (error instanceof AppError) return error;
-    throw error;
-  }
+  if (hasErrors(diagnostics) && serviceCount + sliceCount === 0)
+    throw new AppError("UNREADABLE_INPUT", "there is no valid Service or EndpointSlice among the objects");
 }
 
 function invalidNotices({ diagnostics }: LoadedExplainInput): string[] {

@@ -25,30 +25,27 @@ import {
   namespaceArgument,
   outputFormat,
   parseService,
-  unservedService,
+  refuseUnserved,
 } from "../argument-values.ts";
 import { type Argv, FEATURE_ARGUMENT, isSet, type RunCommand, textArgument } from "../command.ts";
-import { EXIT, failed } from "../command-result.ts";
 import { loadedNotices } from "../notices.ts";
-import { loadRequest, optionsBesideDaemon } from "../options.ts";
+import { requestBesideDaemon } from "../options.ts";
 import { untilInterrupted } from "../signals.ts";
 import { printable } from "../terminal.ts";
 
 /** Returns the function that runs a command of a feature. */
 export function runnerOf({ formats, run }: FeatureCommand): RunCommand {
-  return async (argv, progress) => {
+  return async (argv, reporter) => {
     const format = outputFormat(argv, formats);
     const selected = selectionOf(argv);
-    const command = await optionsBesideDaemon(argv);
-    progress.step("reading the objects");
-    const request = loadRequest(argv, command);
+    const request = await requestBesideDaemon(argv, reporter);
+    reporter.step("reading the objects");
     const loaded = await loadExplainInput(request, "desired");
-    const found = [...command.notices, ...loadedNotices(loaded)];
-    const unserved = unservedService(selected.service, loaded.input);
-    if (unserved !== undefined) return failed(unserved, found);
+    reporter.notice(loadedNotices(loaded));
+    refuseUnserved(selected.service, loaded.input);
     const latest = latestInput(loaded.input, request);
-    const nft = listingNft(command.options.nftPath);
-    const read = async () => refusalsAt(selected.address, await readSeenRefusals(nft, command.daemon));
+    const nft = listingNft(request.options.nftPath);
+    const read = async () => refusalsAt(selected.address, await readSeenRefusals(nft, request.daemon));
     const explained = async (seen: SeenRefusals) => explainSeen(seen, await latest(), selected);
     const host: CommandHost = {
       clock: systemClock,
@@ -74,11 +71,8 @@ export function runnerOf({ formats, run }: FeatureCommand): RunCommand {
     };
     const { lines, notices } = await run(host);
     const names = loaded.input.cache.serviceNames();
-    return {
-      exitCode: EXIT.ok,
-      output: printed(lines, format === "json" ? escapeUnprintable : printable),
-      notices: [...found, ...emptyNamespaceNotices(selected.namespace, names), ...notices],
-    };
+    reporter.notice([...emptyNamespaceNotices(selected.namespace, names), ...notices]);
+    return { output: printed(lines, format === "json" ? escapeUnprintable : printable) };
   };
 }
 

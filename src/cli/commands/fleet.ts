@@ -12,10 +12,10 @@ import {
 import { clusterClient } from "../../inspect/load/load-objects.ts";
 import type { LoadRequest } from "../../inspect/load/load-request.ts";
 import { namespaceArgument, outputFormat } from "../argument-values.ts";
-import { type Argv, isSet, textArgument } from "../command.ts";
+import { type Argv, isSet, type Reporter, textArgument } from "../command.ts";
 import { type CommandResult, EXIT, jsonText } from "../command-result.ts";
 import { commandOptions, loadRequest } from "../options.ts";
-import { columnWidths, type Progress, printable } from "../terminal.ts";
+import { columnWidths, printable } from "../terminal.ts";
 
 const POLL_MS = 2000;
 const WAIT_MS = 10 * 60_000;
@@ -25,37 +25,36 @@ const WAIT_MS = 10 * 60_000;
  * DaemonSet selects are healthy, for at most 10 minutes. Exit code 0: they are healthy; 1: some are not, or
  * there are none.
  */
-export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
+export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
-  const { request, notices } = await fleetRequest(argv);
+  const { request } = await fleetRequest(argv, reporter);
   const gather = () => gatherFleet(request);
   const pause = (nodes: readonly FleetNode[]) => {
-    progress.step(waitingText(nodes));
+    reporter.step(waitingText(nodes));
     return sleep(POLL_MS);
   };
   try {
-    progress.step("querying the nodes");
+    reporter.step("querying the nodes");
     const nodes = isSet(argv, "wait") ? await untilHealthy(gather, WAIT_MS, pause) : await gather();
     const output =
       format === "json"
         ? jsonText({ nodes, ejections: fleetEjections(nodes) })
         : `${fleetText(nodes)}asked ${request.server}\n`;
     const areHealthy = nodes.every(isFine) && nodes.some(({ state }) => state === "healthy");
-    return { exitCode: areHealthy ? EXIT.ok : EXIT.found, output, notices };
+    return { exitCode: areHealthy ? EXIT.ok : EXIT.found, output };
   } finally {
     request.client.close();
   }
 }
 
 /** The pods of nft-proxy and their cluster, by the flags of a command. Close the client. */
-export async function fleetRequest(argv: Argv): Promise<{
-  readonly request: FleetRequest;
-  readonly load: LoadRequest;
-  readonly notices: readonly string[];
-}> {
+export async function fleetRequest(
+  argv: Argv,
+  reporter: Reporter,
+): Promise<{ readonly request: FleetRequest; readonly load: LoadRequest }> {
   const namespace = namespaceArgument(argv) ?? "kube-system";
-  const { options, notices } = commandOptions(argv);
-  const load = loadRequest(argv, { options });
+  const options = commandOptions(argv, reporter);
+  const load = loadRequest(argv, options);
   const request = {
     ...(await clusterClient(load)),
     namespace,
@@ -63,7 +62,7 @@ export async function fleetRequest(argv: Argv): Promise<{
     healthPort: options.healthzBindAddress?.port ?? HEALTHZ_PORT,
     metricsPort: options.metricsBindAddress?.port ?? METRICS_PORT,
   };
-  return { request, load, notices };
+  return { request, load };
 }
 
 function waitingText(nodes: readonly FleetNode[]): string {

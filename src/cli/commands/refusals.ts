@@ -24,32 +24,30 @@ import {
   emptyNamespaceNotices,
   namespaceArgument,
   outputFormat,
+  refuseUnserved,
   serviceArgument,
-  unservedService,
 } from "../argument-values.ts";
-import { type Argv, isSet } from "../command.ts";
-import { type CommandResult, EXIT, failed, jsonText } from "../command-result.ts";
+import { type Argv, isSet, type Reporter } from "../command.ts";
+import { type CommandResult, jsonText } from "../command-result.ts";
 import { loadedNotices } from "../notices.ts";
-import { loadRequest, optionsBesideDaemon } from "../options.ts";
+import { requestBesideDaemon } from "../options.ts";
 import { untilInterrupted } from "../signals.ts";
-import { PLAIN, type Progress, printable, styleFor } from "../terminal.ts";
+import { PLAIN, printable, styleFor } from "../terminal.ts";
 import { addressArgument } from "./explain-arguments.ts";
 import { adviceLines } from "./explanation-text.ts";
 
 /** `refusals`: the connections that this host's rules refused, and why. Changes nothing. */
-export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
+export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
   const filter = filterOf(argv);
-  const command = await optionsBesideDaemon(argv);
-  const { options, notices, daemon } = command;
-  progress.step("reading the objects");
-  const request = loadRequest(argv, command);
+  const request = await requestBesideDaemon(argv, reporter);
+  const { options, daemon } = request;
+  reporter.step("reading the objects");
   // Only the objects show which Service and namespace a destination belongs to.
   const needsObjects = filter.namespace !== undefined || filter.service !== undefined;
   const loaded = await loadExplainInput(request, needsObjects ? "desired" : "live-without-objects");
-  const found = [...notices, ...loadedNotices(loaded)];
-  const unserved = unservedService(filter.service, loaded.input);
-  if (unserved !== undefined) return failed(unserved, found);
+  reporter.notice(loadedNotices(loaded));
+  refuseUnserved(filter.service, loaded.input);
   const nft = listingNft(options.nftPath);
   const read = () => readSeenRefusals(nft, daemon);
   const first = await read();
@@ -58,19 +56,17 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
   const latest = latestInput(loaded.input, request);
   const explained = async (seen: SeenRefusals) => explainSeen(seen, await latest(), filter);
   const interrupted = () => untilInterrupted().then(() => nft.stopReading());
+  reporter.notice([
+    ...fullRecordNotices(first.entries, REFUSALS?.sizeOf(options.settings) ?? 0),
+    ...shortenedNotices(present.destinations),
+    ...emptyNamespaceNotices(filter.namespace, loaded.input.cache.serviceNames()),
+  ]);
   return {
-    exitCode: EXIT.ok,
     output: isSet(argv, "watch")
       ? printed(watchRefusals(first, read, explained, interrupted), format === "json" ? jsonLines : text)
       : format === "json"
         ? jsonText({ refusals: present.destinations })
         : text(present),
-    notices: [
-      ...found,
-      ...fullRecordNotices(first.entries, REFUSALS?.sizeOf(options.settings) ?? 0),
-      ...shortenedNotices(present.destinations),
-      ...emptyNamespaceNotices(filter.namespace, loaded.input.cache.serviceNames()),
-    ],
   };
 }
 

@@ -4,6 +4,7 @@ import { FAMILIES } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
 import { printConfiguration } from "../../config/configuration-file.ts";
 import { readFlags } from "../../config/flags.ts";
+import type { ConfigWarning } from "../../config/invalid-value.ts";
 import { logLevel, type ProxyOptions } from "../../config/options.ts";
 import { type ConfigState, planReload } from "../../config/reload.ts";
 import { ConfigPoller } from "../../daemon/config-poller.ts";
@@ -26,9 +27,9 @@ import { NO_TABLES } from "../../kernel/table-reader.ts";
 import { hostVersions } from "../../kernel/versions.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { supportedOptions } from "../../sync/supported-options.ts";
-import { type Argv, isSet, listArgument, textArgument } from "../command.ts";
+import { type Argv, isSet, listArgument, type Reporter, textArgument } from "../command.ts";
 import { type CommandResult, EXIT } from "../command-result.ts";
-import { commandOptions, nodeNameOf, USER_AGENT } from "../options.ts";
+import { givenOptions, nodeNameOf, USER_AGENT, warningNotices } from "../options.ts";
 import { onSignals } from "../signals.ts";
 import { run as cleanup } from "./cleanup.ts";
 
@@ -36,27 +37,27 @@ import { run as cleanup } from "./cleanup.ts";
  * `run`: the daemon. SIGTERM and SIGINT end it and leave the rules in the kernel; SIGHUP reads `--config`
  * again.
  */
-export async function run(argv: Argv): Promise<CommandResult> {
-  if (isSet(argv, "cleanup")) return await cleanup(argv);
+export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult> {
+  if (isSet(argv, "cleanup")) return await cleanup(argv, reporter);
   // Created before the configuration is read, so that no change is missed.
   const poller = new ConfigPoller(textArgument(argv, "config"));
-  const { options, notices } = commandOptions(argv);
+  const { options, warnings } = givenOptions(argv);
   const target = textArgument(argv, "write-config-to");
   if (target !== undefined) {
+    reporter.notice(warningNotices(warnings));
     writePrivateFile(target, printConfiguration(options));
-    return { exitCode: EXIT.ok, output: `wrote the configuration to ${target}\n`, notices };
+    return { output: `wrote the configuration to ${target}\n` };
   }
   const log = new RecentLog(process.stderr);
   const logger = createLogger(options.logFormat, logLevel(options.logVerbosity), log);
-  logNotices(notices, logger);
+  logWarnings(warnings, logger);
   if (!isSet(argv, "init-only")) return await serve(argv, options, poller, logger, () => log.lines());
   if (!isSet(argv, "dry-run")) await prepareHost(new NftProgram({ path: options.nftPath }), options, logger);
-  return { exitCode: EXIT.ok };
+  return {};
 }
 
-/** Logs the warnings of a command line, whose level replaces their first word. */
-function logNotices(notices: readonly string[], logger: Logger): void {
-  for (const notice of notices) logger.warn({}, notice.replace(/^warning: /, ""));
+function logWarnings(warnings: readonly ConfigWarning[], logger: Logger): void {
+  for (const { message } of warnings) logger.warn({}, message);
 }
 
 /**
@@ -187,13 +188,13 @@ function readChange(
   logger: Logger,
 ): ConfigState & { readonly options?: ProxyOptions } {
   try {
-    const { options, notices } = commandOptions(argv);
+    const { options, warnings } = givenOptions(argv);
     const { options: next, taken, needRestart } = planReload(current, supported(options));
     if (taken.length + needRestart.length === 0) {
       logger.info({}, "the configuration was read again; nothing changed");
       return { problem: undefined, needRestart };
     }
-    logNotices(notices, logger);
+    logWarnings(warnings, logger);
     if (taken.length > 0) logger.info({ taken }, "the configuration changed");
     if (needRestart.length > 0) logger.warn({ needRestart }, "some changes take effect only after a restart");
     return { options: next, problem: undefined, needRestart };

@@ -6,10 +6,9 @@ import { archiveOf, bundleNames, collectBundle } from "../../inspect/support-bun
 import { clusterNames, collectCluster } from "../../inspect/support-bundle/collect-cluster.ts";
 import { type BundleFile, type NamesByKind, redactor } from "../../inspect/support-bundle/redact.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
-import { type Argv, isSet, textArgument } from "../command.ts";
-import { type CommandResult, EXIT } from "../command-result.ts";
-import { nodeNameOf, optionsDespiteDaemon } from "../options.ts";
-import type { Progress } from "../terminal.ts";
+import { type Argv, isSet, type Reporter, textArgument } from "../command.ts";
+import type { CommandResult } from "../command-result.ts";
+import { requestBesideDaemon } from "../options.ts";
 import { fleetRequest } from "./fleet.ts";
 
 /**
@@ -17,7 +16,7 @@ import { fleetRequest } from "./fleet.ts";
  * standard output (`-`); with `--cluster` about all nodes. `--redact` replaces names and addresses with
  * pseudonyms.
  */
-export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
+export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult> {
   if (textArgument(argv, "file") === "-" && process.stdout.isTTY) {
     throw new AppError("BAD_ARGUMENT", "the archive is binary, and standard output is a terminal", {
       hint: "redirect it to a file: nft-proxy support-bundle - > bundle.tar.gz",
@@ -29,18 +28,17 @@ export async function run(argv: Argv, progress: Progress): Promise<CommandResult
     if (textArgument(argv, flag) !== undefined && collect === ofNode)
       throw badArgument(`--${flag} needs --cluster`);
   }
-  progress.step("collecting");
-  const bundle = await collect(argv, isRedacted);
+  reporter.step("collecting");
+  const bundle = await collect(argv, isRedacted, reporter);
   const redact = bundle.names === undefined ? (text: string) => text : redactor(...bundle.names);
   const now = systemClock.now();
   const archive = archiveOf(redacted(bundle.files, redact), now);
   const path = textArgument(argv, "file") ?? defaultPath(isRedacted ? "redacted" : bundle.about, now);
-  const notices = [...bundle.notices];
-  const note = "note: the archive names Services, pods and addresses; --redact replaces them";
-  if (!isRedacted) notices.push(note);
-  if (path === "-") return { exitCode: EXIT.ok, output: archive, notices };
-  writePrivateFile(path, archive, "name another path; - writes to standard output, as for kubectl exec");
-  return { exitCode: EXIT.ok, output: `wrote ${path}\n`, notices };
+  const hint = "name another path; - writes to standard output, as for kubectl exec";
+  if (path !== "-") writePrivateFile(path, archive, hint);
+  if (!isRedacted)
+    reporter.notice(["note: the archive names Services, pods and addresses; --redact replaces them"]);
+  return { output: path === "-" ? archive : `wrote ${path}\n` };
 }
 
 function* redacted(files: Iterable<BundleFile>, redact: (text: string) => string): Iterable<BundleFile> {
@@ -56,28 +54,26 @@ interface Collected {
   readonly files: Iterable<BundleFile>;
   /** The names to redact. */
   readonly names: readonly NamesByKind[] | undefined;
-  readonly notices: readonly string[];
 }
 
-async function ofNode(argv: Argv, isRedacted: boolean): Promise<Collected> {
-  const { daemon, options, socketProblem, ...command } = await optionsDespiteDaemon(argv);
-  const nodeName = daemon?.state.nodeName ?? nodeNameOf(options);
+async function ofNode(argv: Argv, isRedacted: boolean, reporter: Reporter): Promise<Collected> {
+  const { daemon, options, socketProblem, nodeName } = await requestBesideDaemon(argv, reporter, true);
   const request = { options, nodeName, version: __VERSION__, daemon, socketProblem };
   const bundle = await collectBundle(request);
+  reporter.notice(bundle.notices);
   const hint = 'run it again; with --daemon-socket="" the archive omits the data of the daemon';
   return {
     about: nodeName,
     files: bundle.files,
     names: isRedacted ? await known(bundleNames(request, bundle), hint) : undefined,
-    notices: [...command.notices, ...bundle.notices],
   };
 }
 
 /** Maximum number of nodes without data that are named; fleet.json has all of them. */
 const MOST_NODES = 10;
 
-async function ofCluster(argv: Argv, isRedacted: boolean): Promise<Collected> {
-  const { request, load, notices } = await fleetRequest(argv);
+async function ofCluster(argv: Argv, isRedacted: boolean, reporter: Reporter): Promise<Collected> {
+  const { request, load } = await fleetRequest(argv, reporter);
   try {
     const bundle = await collectCluster(request);
     const silent = bundle.nodes.filter(({ state }) => state === "no-pod" || state === "unreachable");
@@ -85,14 +81,16 @@ async function ofCluster(argv: Argv, isRedacted: boolean): Promise<Collected> {
       silent.map(({ node, state }) => `${node} (${state})`),
       MOST_NODES,
     );
-    const warning = `warning: no answer of ${counted(silent.length, "node")}: ${named}; fleet.json has the reasons`;
+    if (silent.length > 0)
+      reporter.notice([
+        `warning: no answer of ${counted(silent.length, "node")}: ${named}; fleet.json has the reasons`,
+      ]);
     const names = async () => clusterNames(bundle, await listClusterObjects(load));
     const hint = "these credentials must be allowed to list services, endpointslices, nodes and servicecidrs";
     return {
       about: "cluster",
       files: bundle.files(),
       names: isRedacted ? await known(names(), hint) : undefined,
-      notices: [...notices, ...(silent.length === 0 ? [] : [warning])],
     };
   } finally {
     request.client.close();

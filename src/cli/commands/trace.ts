@@ -23,46 +23,40 @@ import { NftProgram } from "../../kernel/nft.ts";
 import { routingRefusal } from "../../kernel/routes.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
-import { outputFormat, serviceArgument, unservedService } from "../argument-values.ts";
-import { type Argv, textArgument } from "../command.ts";
-import { type CommandResult, EXIT, failed } from "../command-result.ts";
+import { outputFormat, refuseUnserved, serviceArgument } from "../argument-values.ts";
+import { type Argv, type Reporter, textArgument } from "../command.ts";
+import type { CommandResult } from "../command-result.ts";
 import { loadedNotices } from "../notices.ts";
-import { loadRequest, optionsBesideDaemon } from "../options.ts";
+import { requestBesideDaemon } from "../options.ts";
 import { untilInterrupted } from "../signals.ts";
-import { type Progress, printable } from "../terminal.ts";
+import { printable } from "../terminal.ts";
 import { addressArgument, readPort, readProtocol } from "./explain-arguments.ts";
 
 /** `trace`: the paths of real packets through the chains of all tables. Removes its own table at the end. */
-export async function run(argv: Argv, progress: Progress): Promise<CommandResult> {
+export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
   const { query, durationMs, rate } = traceArguments(argv);
-  const command = await optionsBesideDaemon(argv);
-  const { options, notices } = command;
-  progress.step("reading the objects");
-  const request = loadRequest(argv, command);
+  const request = await requestBesideDaemon(argv, reporter);
+  const { options } = request;
+  reporter.step("reading the objects");
   // Only the objects contain the addresses of a Service.
   const without = query.service === undefined ? "Services and pods are not named" : undefined;
   const desired = await loadDesiredIfAvailable(request, without);
   const ruleset = desired.objectsKnown ? desired.state.ruleset : (await liveTables(request)).ruleset;
-  const found = [...notices, ...loadedNotices(desired)];
-  const unserved = unservedService(query.service, desired);
-  if (unserved !== undefined) return failed(unserved, found);
+  reporter.notice(loadedNotices(desired));
+  refuseUnserved(query.service, desired);
   const { selections, omitted } = selectedPackets(query, desired.state);
   const nodeAddresses = new Set((await hostAddresses(hostFiles)).local);
   const name = storyNamer(desired.state, desired.cache, nodeAddresses, ruleset);
   const named = namerOf(name, nodeAddresses);
   const nft = new NftProgram({ path: options.nftPath });
   const stories = tracePackets({ nft, selections, durationMs, rate, stop: untilInterrupted() });
-  return {
-    exitCode: EXIT.ok,
-    output: format === "json" ? jsonLines(stories, named) : texts(stories, named, durationMs),
-    notices: [
-      ...found,
-      ...omittedNotices(omitted),
-      ...workingFeatures(options).flatMap(({ words }) => words?.untraced ?? []),
-      `note: tracing for ${durationMs / 1000} s, ${rate} packets a second at most; Ctrl-C ends it`,
-    ],
-  };
+  reporter.notice([
+    ...omittedNotices(omitted),
+    ...workingFeatures(options).flatMap(({ words }) => words?.untraced ?? []),
+    `note: tracing for ${durationMs / 1000} s, ${rate} packets a second at most; Ctrl-C ends it`,
+  ]);
+  return { output: format === "json" ? jsonLines(stories, named) : texts(stories, named, durationMs) };
 }
 
 function omittedNotices(omitted: number): string[] {

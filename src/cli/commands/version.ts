@@ -4,8 +4,8 @@ import { NftProgram } from "../../kernel/nft.ts";
 import { type HostVersions, hostVersions } from "../../kernel/versions.ts";
 import { isDenied, type RunningDaemon, runningDaemon } from "../../socket/daemon-client.ts";
 import { outputFormat } from "../argument-values.ts";
-import { type Argv, textArgument } from "../command.ts";
-import { type CommandResult, EXIT, jsonText } from "../command-result.ts";
+import { type Argv, type Reporter, textArgument } from "../command.ts";
+import { type CommandResult, jsonText } from "../command-result.ts";
 import { commandOptions } from "../options.ts";
 
 /** The output of `--output json`: schemas/version.schema.json. */
@@ -25,9 +25,9 @@ type DaemonVersion =
   | { readonly problem: string };
 
 /** `version`: this program, the running daemon, nft, the kernel and Node.js. Changes nothing. */
-export async function run(argv: Argv): Promise<CommandResult> {
+export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
-  const { options, notices } = commandOptions(argv);
+  const options = commandOptions(argv, reporter);
   const daemon = await runningDaemon(options.daemonSocket).catch(messageOf);
   const daemonPath = typeof daemon === "object" ? daemon.state.options.nftPath : undefined;
   const path = textArgument(argv, "nft-path") ?? daemonPath ?? options.nftPath;
@@ -37,8 +37,7 @@ export async function run(argv: Argv): Promise<CommandResult> {
       typeof daemon === "object" ? versionOf(daemon) : { problem: daemon ?? absence(options.daemonSocket) },
     ...(await hostVersions(new NftProgram({ path }))),
   };
-  const output = format === "json" ? jsonText(versions) : versionsText(versions);
-  return { exitCode: EXIT.ok, output, notices };
+  return { output: format === "json" ? jsonText(versions) : versionsText(versions) };
 }
 
 function absence(socket: string): string {

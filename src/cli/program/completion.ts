@@ -3,7 +3,7 @@ import type { Flag } from "../../base/option.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
 import { namespaceOf, type ServiceName } from "../../model/ids.ts";
 import { type Argv, type Command, FORMATS, shownFlags, textArgument } from "../command.ts";
-import { loadRequest, optionsBesideDaemon } from "../options.ts";
+import { requestBesideDaemon } from "../options.ts";
 import { FLAG_OF_SPELLING, parseArguments } from "../parse-arguments.ts";
 import { COMMANDS, commandOf, takesWord } from "./commands.ts";
 
@@ -88,7 +88,7 @@ function withoutNamespace(name: string, namespace: string): string[] {
 /** The names of the Services of `--from` or of the cluster; none if they cannot be loaded in time. */
 async function serviceNames(argv: Argv): Promise<ServiceName[]> {
   try {
-    const loaded = loadDesired(loadRequest(argv, await optionsBesideDaemon(argv)));
+    const loaded = loadDesired(await requestBesideDaemon(argv, { step: () => {}, notice: () => {} }));
     const late = new Promise<undefined>((resolve) =>
       setTimeout(() => resolve(undefined), NAMES_WITHIN_MS).unref(),
     );

@@ -11,7 +11,13 @@ import { type Choice, chooseCommand } from "./choose-command.ts";
  * @returns the exit code
  */
 export async function runProgram(args: readonly string[], context: ProgramContext): Promise<number> {
-  const progress = terminalProgress(context.stderr as ProgressStream);
+  const { step, clear } = terminalProgress(context.stderr as ProgressStream);
+  let notices: readonly string[] = [];
+  const printNotices = () => {
+    clear();
+    for (const line of notices) context.stderr.write(`${line}\n`);
+    notices = [];
+  };
   // A closed pipe must not end the process. write() reports it.
   for (const stream of [context.stdout, context.stderr]) stream.on("error", () => {});
   try {
@@ -27,13 +33,15 @@ export async function runProgram(args: readonly string[], context: ProgramContex
     const { run } = await choice.command.load();
     const isYaml = textArgument(choice.argv, "output") === "yaml";
     const argv = isYaml ? { ...choice.argv, output: ["json"] } : choice.argv;
-    const { exitCode, output = "", notices = [] } = await run(argv, progress);
-    progress.clear();
-    for (const notice of notices) context.stderr.write(`${notice}\n`);
+    const notice = (lines: readonly string[]) => {
+      notices = [...notices, ...lines];
+    };
+    const { exitCode = EXIT.ok, output = "" } = await run(argv, { step, notice });
+    printNotices();
     await writeAll(context.stdout, isYaml ? await asYaml(output) : output);
     return exitCode;
   } catch (error) {
-    progress.clear();
+    printNotices();
     context.stderr.write(errorText(error));
     return EXIT.failed;
   }

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { AppError, messageOf } from "../../base/errors.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { ApiClient } from "../../kube/client/client.ts";
@@ -20,7 +21,8 @@ export type ClusterClient = Awaited<ReturnType<typeof clusterClient>>;
  */
 export async function clusterClient(request: LoadRequest) {
   const { options, context, env, userAgent, deniedSocket, silentSocket } = request;
-  const { kubeconfig, master } = options.client;
+  const { master } = options.client;
+  const kubeconfig = options.client.kubeconfig || userKubeconfig(master, env);
   const connect = () => loadConnection({ kubeconfig, context, master, env });
   const { name } = await connect().catch((cause: unknown) => {
     if (deniedSocket === undefined && silentSocket === undefined) throw cause;
@@ -34,6 +36,17 @@ export async function clusterClient(request: LoadRequest) {
     });
   });
   return { client: new ApiClient({ connect, userAgent }), server: name };
+}
+
+/**
+ * Returns kubectl's kubeconfig, for a command without one: the first file of $KUBECONFIG, or the user's own.
+ * "" in a pod, where the service account is used instead, or with the URL of an API server.
+ */
+function userKubeconfig(master: string, env: NodeJS.ProcessEnv): string {
+  if (master !== "" || env.KUBERNETES_SERVICE_HOST !== undefined) return "";
+  if (env.KUBECONFIG) return env.KUBECONFIG.split(":")[0] ?? "";
+  const own = `${env.HOME ?? ""}/.kube/config`;
+  return existsSync(own) ? own : "";
 }
 
 /**

@@ -3,7 +3,7 @@ import { text } from "node:stream/consumers";
 import { describe, expect, test } from "vitest";
 import { runnerOf } from "../../../../src/cli/commands/feature-command.ts";
 import type { CommandHost, CommandOutput } from "../../../../src/features/seam/command.ts";
-import { townObjects } from "../../../support/command.ts";
+import { quietReporter, townObjects } from "../../../support/command.ts";
 
 const OBJECTS = { from: [townObjects("town")], "hostname-override": ["node-1"] };
 
@@ -20,9 +20,10 @@ async function ran(
     examples: [],
     run: async (host) => await run(host),
   });
-  const result = await runner({ ...OBJECTS, ...argv }, { step: () => {} });
-  const { output = "" } = result;
-  return { ...result, output: await text(Readable.from(output as AsyncIterable<string>)) };
+  const reporter = quietReporter();
+  const { output = "" } = await runner({ ...OBJECTS, ...argv }, reporter);
+  const printed = await text(Readable.from(output as AsyncIterable<string>));
+  return { output: printed, notices: reporter.notices };
 }
 
 function says(...lines: readonly string[]): CommandOutput {
@@ -44,7 +45,7 @@ async function selected(argv: Readonly<Record<string, readonly string[]>>): Prom
 describe("a command of a feature", () => {
   test("prints its lines without control characters, after its notices", async () => {
     const bell = await ran({}, () => says("a\u0007b", "c"));
-    expect([bell.output, bell.exitCode, bell.notices]).toEqual(["a?b\nc\n", 0, ["note: hello"]]);
+    expect([bell.output, bell.notices]).toEqual(["a?b\nc\n", ["note: hello"]]);
     const json = await ran({ output: ["json"] }, () => says('{"pod":"a\u009bb"}'));
     expect(json.output).toBe('{"pod":"a\\u009bb"}\n');
   });
@@ -68,8 +69,9 @@ describe("a command of a feature", () => {
   });
 
   test("fails for a Service without rules or another argument, and warns of an unknown namespace", async () => {
-    const { exitCode, notices } = await ran({ what: ["shop/car"] });
-    expect([exitCode, notices?.join()]).toEqual([2, expect.stringContaining("did you mean shop/cart?")]);
+    await expect(ran({ what: ["shop/car"] })).rejects.toMatchObject({
+      hint: expect.stringContaining("did you mean shop/cart?"),
+    });
     await expect(ran({ what: ["a b"] })).rejects.toThrow("the argument must be SERVICE[:PORT] or ADDRESS");
     expect((await ran({ namespace: ["shops"] })).notices).toContain(
       "warning: there is no Service in namespace shops: did you mean shop?",

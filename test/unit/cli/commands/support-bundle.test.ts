@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test } from "vitest";
 import { run } from "../../../../src/cli/commands/support-bundle.ts";
+import { quietReporter } from "../../../support/command.ts";
 
 test("support-bundle does not write its archive to a terminal", async () => {
   const { isTTY } = process.stdout;
@@ -7,7 +8,7 @@ test("support-bundle does not write its archive to a terminal", async () => {
     process.stdout.isTTY = isTTY;
   });
   process.stdout.isTTY = true;
-  await expect(run({ file: ["-"] }, { step: () => {} })).rejects.toMatchObject({
+  await expect(run({ file: ["-"] }, quietReporter())).rejects.toMatchObject({
     code: "BAD_ARGUMENT",
     hint: expect.stringContaining("> bundle.tar.gz"),
   });

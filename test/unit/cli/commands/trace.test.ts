@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { run, storyText } from "../../../../src/cli/commands/trace.ts";
 import type { NamedStory } from "../../../../src/inspect/trace/named-story.ts";
+import { quietReporter } from "../../../support/command.ts";
 
 type Step = readonly [chain: string, rule: string, verdict: string];
 
@@ -54,5 +55,5 @@ test.each([
   [{ duration: ["1s"], rate: ["0"] }, "--rate"],
 ])("the first invalid argument of %j is named", async (argv, flag) => {
   const message = expect.stringMatching(`^${flag} `);
-  await expect(run(argv, { step: () => {} })).rejects.toMatchObject({ code: "BAD_ARGUMENT", message });
+  await expect(run(argv, quietReporter())).rejects.toMatchObject({ code: "BAD_ARGUMENT", message });
 });

@@ -1,27 +1,25 @@
 import { expect, test } from "vitest";
 import { run, versionsText } from "../../../../src/cli/commands/version.ts";
+import { quietReporter } from "../../../support/command.ts";
 import { schemaErrors } from "../../../support/output-schema.ts";
 
 test("version answers without a daemon and without nft, and says what it lacks", async () => {
   const argv = { "daemon-socket": ["/nowhere/daemon.sock"], "nft-path": ["/nowhere/nft"] };
-  const { exitCode, output } = await run({ ...argv, output: ["json"] });
+  const { output } = await run({ ...argv, output: ["json"] }, quietReporter());
   const versions = JSON.parse(String(output));
   expect(schemaErrors("version", versions)).toEqual([]);
-  expect({ exitCode, versions }).toEqual({
-    exitCode: 0,
-    versions: {
-      nftProxy: "0.0.0-test",
-      daemon: { problem: "none answers at /nowhere/daemon.sock" },
-      nft: expect.stringContaining('unavailable: cannot start nft at "/nowhere/nft"'),
-      kernel: expect.stringMatching(/^\d+\.\d+/),
-      socat: expect.stringMatching(/^\d|^unavailable: socat cannot be started$/),
-      nodejs: process.version,
-    },
+  expect(versions).toEqual({
+    nftProxy: "0.0.0-test",
+    daemon: { problem: "none answers at /nowhere/daemon.sock" },
+    nft: expect.stringContaining('unavailable: cannot start nft at "/nowhere/nft"'),
+    kernel: expect.stringMatching(/^\d+\.\d+/),
+    socat: expect.stringMatching(/^\d|^unavailable: socat cannot be started$/),
+    nodejs: process.version,
   });
 });
 
 test("version does not ask a daemon if its socket is empty", async () => {
-  const { output } = await run({ "daemon-socket": [""], "nft-path": ["/nowhere/nft"] });
+  const { output } = await run({ "daemon-socket": [""], "nft-path": ["/nowhere/nft"] }, quietReporter());
   expect(output).toMatch(/^daemon {5}not asked$/m);
 });
 

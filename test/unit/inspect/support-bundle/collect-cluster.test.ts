@@ -6,6 +6,7 @@ import { parseTar } from "nanotar";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Argv } from "../../../../src/cli/command.ts";
 import { run } from "../../../../src/cli/commands/support-bundle.ts";
+import { quietReporter } from "../../../support/command.ts";
 import { type OtherAnswer, StubApi } from "../../../support/stub-api/stub-api.ts";
 import { loadTown } from "../../../support/stub-api/town.ts";
 
@@ -66,13 +67,10 @@ function serve(nodes: readonly string[], silent: readonly string[] = []) {
 /** Runs `support-bundle --cluster`. Returns the texts of the archive's files by name, and the notices. */
 async function collected(more: Argv = {}) {
   const file = join(directory, "bundle.tar.gz");
-  const { exitCode, notices } = await run(
-    { cluster: true, master: [api.url], file: [file], ...more },
-    { step: () => {} },
-  );
-  expect(exitCode).toBe(0);
+  const reporter = quietReporter();
+  await run({ cluster: true, master: [api.url], file: [file], ...more }, reporter);
   const entries = parseTar(gunzipSync(readFileSync(file)));
-  return { files: new Map(entries.map(({ name, text }) => [name, text])), notices };
+  return { files: new Map(entries.map(({ name, text }) => [name, text])), notices: reporter.notices };
 }
 
 test("support-bundle --cluster has health, metrics and log of every node, and names nodes without an answer", async () => {
@@ -121,7 +119,5 @@ test("support-bundle --cluster asks a limited number of pods at a time, and give
 });
 
 test("support-bundle refuses the flags of --cluster without it", async () => {
-  await expect(run({ namespace: ["shop"] }, { step: () => {} })).rejects.toThrow(
-    "--namespace needs --cluster",
-  );
+  await expect(run({ namespace: ["shop"] }, quietReporter())).rejects.toThrow("--namespace needs --cluster");
 });
