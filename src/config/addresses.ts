@@ -20,7 +20,10 @@ export interface NodePortSelection {
   readonly cidrs: ByFamily<readonly string[]>;
 }
 
-const PORT = /^(?:0|[1-9]\d{0,4})$/;
+/** Whether a text is a port, or 0. */
+export function isPort(text: string): boolean {
+  return /^(?:0|[1-9]\d{0,4})$/.test(text) && Number(text) <= 65_535;
+}
 
 /** The value of a server that is switched off. */
 const OFF: ListenAddress = { address: "0.0.0.0", port: 0 };
@@ -35,8 +38,7 @@ export function parseListenAddress(text: string, defaultPort: number): ListenAdd
   if (bare !== undefined) return { address: bare, port: defaultPort };
   const [, bracketed, plain, portText = ""] = /^(?:\[([^\]]*)\]|([^:]*)):(.*)$/.exec(text) ?? [];
   const address = bracketed === undefined ? canonicalAddress(plain ?? "", "ip") : canonicalAddress(bracketed);
-  const port = PORT.test(portText) ? Number(portText) : Number.POSITIVE_INFINITY;
-  return address === undefined || port > 65_535 ? undefined : { address, port };
+  return address !== undefined && isPort(portText) ? { address, port: Number(portText) } : undefined;
 }
 
 /** Formats `10.0.0.1:80` or `[fd00::1]:80`; `0.0.0.0:0` for a server that is switched off. */

@@ -1,16 +1,18 @@
 import type { ByFamily, Family } from "../base/family.ts";
 import {
+  choice,
   type Document,
   type FieldFlag,
   type Flag,
   fieldFlag,
   type Option,
   setting,
+  text,
   valid,
 } from "../base/option.ts";
 import { quoted } from "../base/text.ts";
 import { familyOf } from "../model/ip.ts";
-import { formatListenAddress, type ListenAddress, parseListenAddress } from "./addresses.ts";
+import { formatListenAddress, isPort, type ListenAddress, parseListenAddress } from "./addresses.ts";
 
 /** The default port of `/healthz`. */
 export const HEALTHZ_PORT = 10_256;
@@ -45,24 +47,18 @@ export function server({ path, hosts, port, flag, portFlag }: ServerRow): Option
     description: `${flag.description}; port 0 switches it off`,
     ifEmpty: "is empty, which means its default, as in kube-proxy; port 0 switches the server off",
   };
+  const { fields } = text({
+    path,
+    format: "listen-address",
+    preset,
+    flag: addressFlag,
+    ...(!isOwn && { note: "port 0 switches the server off, which a file for kube-proxy cannot" }),
+  });
+  const more = isOwn ? [] : [deprecatedPortFlag(portFlag, path, flag.name, port)];
   return {
-    fields: [
-      {
-        path,
-        schema: { type: "string", format: "listen-address" },
-        preset,
-        isUnset: (value) => value === "",
-        flags: [
-          fieldFlag(addressFlag, "string", path),
-          ...(isOwn ? [] : [deprecatedPortFlag(portFlag, path, flag.name, port)]),
-        ],
-        ...(!isOwn && {
-          note: "port 0 switches the server off, which a file for kube-proxy cannot",
-        }),
-      },
-    ],
-    parse: ([text]) => {
-      const listen = valid(parseListenAddress(String(text), port));
+    fields: fields.map((field) => ({ ...field, flags: [...field.flags, ...more] })),
+    parse: ([address]) => {
+      const listen = valid(parseListenAddress(String(address), port));
       return listen.port === 0 ? undefined : listen;
     },
     print: (listen) => [formatListenAddress(listen)],
@@ -88,9 +84,10 @@ function deprecatedPortFlag(name: string, path: string, successor: string, defau
   return fieldFlag(flag, "integer", path);
 }
 
-function portReason(text: string): string | undefined {
-  const isPort = /^(?:0|[1-9]\d{0,4})$/.test(text) && Number(text) <= 65_535;
-  return isPort ? undefined : `must be a port 1..65535, or 0 to switch the server off, not ${quoted(text)}`;
+function portReason(given: string): string | undefined {
+  return isPort(given)
+    ? undefined
+    : `must be a port 1..65535, or 0 to switch the server off, not ${quoted(given)}`;
 }
 
 /** How traffic of this node's pods is detected: kube-proxy's `--detect-local-mode`. */
@@ -108,62 +105,37 @@ const DETECT_LOCAL_MODES: Readonly<Record<DetectLocal["kind"], string>> = {
   "interface-prefix": "InterfaceNamePrefix",
 };
 
-/** Returns a mode with the name that it needs. */
-function detectLocalOf(kind: DetectLocal["kind"], bridge: string, prefix: string): DetectLocal {
-  switch (kind) {
-    case "cluster-cidr":
-    case "node-cidr":
-      return { kind };
-    case "bridge":
-      return { kind, interface: bridge };
-    case "interface-prefix":
-      return { kind, prefix };
-  }
-}
-
 /** Returns the option of three fields: the mode, and the name that each of two modes needs. */
 export function detectLocal(): Option<DetectLocal> {
-  const [mode, bridge, prefix] = [
-    "detectLocalMode",
-    "detectLocal.bridgeInterface",
-    "detectLocal.interfaceNamePrefix",
-  ];
-  const name = (path: string, flag: FieldFlag) => ({
-    path,
-    schema: { type: "string", format: "interface-name" },
-    preset: "",
-    flags: [fieldFlag(flag, "string", path)],
-  });
-  const modes = Object.values(DETECT_LOCAL_MODES);
   const kinds = Object.keys(DETECT_LOCAL_MODES) as DetectLocal["kind"][];
-  const modeFlag: FieldFlag = {
-    ...setting(
-      "detect-local-mode",
-      "How to detect traffic of this node's pods: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix",
-    ),
-    values: modes,
-  };
+  const name = (path: string, flag: FieldFlag) => text({ path, format: "interface-name", preset: "", flag });
   return {
     fields: [
-      {
-        path: mode,
-        schema: { enum: ["", ...modes] },
+      choice({
+        path: "detectLocalMode",
+        words: Object.values(DETECT_LOCAL_MODES),
         preset: "ClusterCIDR",
-        isUnset: (value) => value === "",
-        flags: [fieldFlag(modeFlag, "string", mode)],
-      },
-      name(bridge, setting("pod-bridge-interface", "Bridge interface of the pods, for BridgeInterface")),
+        flag: setting(
+          "detect-local-mode",
+          "How to detect traffic of this node's pods: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix",
+        ),
+      }),
       name(
-        prefix,
+        "detectLocal.bridgeInterface",
+        setting("pod-bridge-interface", "Bridge interface of the pods, for BridgeInterface"),
+      ),
+      name(
+        "detectLocal.interfaceNamePrefix",
         setting(
           "pod-interface-name-prefix",
           "Prefix of the names of the pods' interfaces, for InterfaceNamePrefix",
         ),
       ),
-    ],
-    parse: ([given, bridgeName, prefixName]) => {
-      const kind = kinds.find((one) => DETECT_LOCAL_MODES[one] === given);
-      return detectLocalOf(valid(kind), String(bridgeName), String(prefixName));
+    ].flatMap(({ fields }) => fields),
+    parse: ([mode, bridge, prefix]) => {
+      const kind = valid(kinds.find((one) => DETECT_LOCAL_MODES[one] === mode));
+      if (kind === "bridge") return { kind, interface: String(bridge) };
+      return kind === "interface-prefix" ? { kind, prefix: String(prefix) } : { kind };
     },
     print: (value) => [
       DETECT_LOCAL_MODES[value.kind],

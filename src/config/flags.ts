@@ -28,9 +28,9 @@ export interface GivenFlag {
  * @param argv a boolean or the given texts, by flag name
  */
 export function readFlags(argv: Readonly<Record<string, unknown>>): GivenFlag[] {
-  return CONFIG_FLAGS.filter(({ name, target }) => {
-    return argv[name] !== undefined && (target.kind === "field" || target.kind === "ignored");
-  }).map((flag) => ({ flag, value: flagValue(flag.type, argv[flag.name]) }));
+  return CONFIG_FLAGS.filter(({ name }) => argv[name] !== undefined).map((flag) => {
+    return { flag, value: flagValue(flag.type, argv[flag.name]) };
+  });
 }
 
 function flagValue(type: FlagType, given: unknown): FlagValue {

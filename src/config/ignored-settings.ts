@@ -53,12 +53,9 @@ const SETTINGS: readonly IgnoredSetting[] = [
   },
   {
     path: "iptables.localhostNodePorts",
-    reason: "use nodePortAddresses instead: add localhost",
-    harmless: [true],
-  },
-  {
     flag: ["iptables-localhost-nodeports", "boolean"],
-    reason: "use nodeport-addresses instead: add localhost",
+    reason: "use nodePortAddresses (--nodeport-addresses) instead: add localhost",
+    harmless: [true],
   },
   { path: "iptables.minSyncPeriod", reason: IPTABLES, harmless: ["1s"] },
   { path: "iptables.snatNodeInternalIP", reason: IPTABLES },

@@ -1,6 +1,6 @@
 import type { Document } from "../base/option.ts";
-import { valueAt, withValueAt } from "./configuration.ts";
-import { NAMED_OPTIONS, type NamedOption, type ProxyOptions } from "./options.ts";
+import { configurationOf, valueAt, withValueAt } from "./configuration.ts";
+import { NAMED_OPTIONS, type ProxyOptions } from "./options.ts";
 
 /** The effect of a changed configuration. */
 export interface Reload {
@@ -20,33 +20,20 @@ export interface ConfigState {
   readonly needRestart: readonly string[];
 }
 
-/** Compares options by value, and decides which changes take effect now. */
+/** Compares options by the fields that print them, and decides which changes take effect now. */
 export function planReload(current: ProxyOptions, next: ProxyOptions): Reload {
-  const changed = NAMED_OPTIONS.filter(([name]) => !areEqual(valueAt(current, name), valueAt(next, name)));
-  const taken = changed.filter(([, { reload }]) => reload === "now");
-  const fieldsOf = (options: readonly NamedOption[]) =>
-    options.flatMap((option) => changedFields(option, current, next));
-  const options = taken.reduce<Document>(
-    (result, [name]) => withValueAt(result, name, valueAt(next, name)),
-    current,
-  );
-  return {
-    options: options as ProxyOptions,
-    taken: fieldsOf(taken),
-    needRestart: fieldsOf(changed.filter((option) => !taken.includes(option))),
-  };
-}
-
-/** Returns the paths of those fields of an option whose values differ. */
-function changedFields(
-  [name, { fields, print }]: NamedOption,
-  current: ProxyOptions,
-  next: ProxyOptions,
-): string[] {
-  const [before, after] = [print(valueAt(current, name)), print(valueAt(next, name))];
-  return fields.flatMap(({ path }, index) => (areEqual(before[index], after[index]) ? [] : [path]));
-}
-
-function areEqual(a: unknown, b: unknown): boolean {
-  return JSON.stringify(a) === JSON.stringify(b);
+  const [before, after] = [configurationOf(current), configurationOf(next)];
+  const [taken, needRestart]: [string[], string[]] = [[], []];
+  let options: Document = current;
+  for (const [name, { fields, reload }] of NAMED_OPTIONS) {
+    const changed = fields.flatMap(({ path }) =>
+      JSON.stringify(valueAt(before, path)) === JSON.stringify(valueAt(after, path)) ? [] : [path],
+    );
+    if (reload !== "now") needRestart.push(...changed);
+    else if (changed.length > 0) {
+      taken.push(...changed);
+      options = withValueAt(options, name, valueAt(next, name));
+    }
+  }
+  return { options: options as ProxyOptions, taken, needRestart };
 }
