@@ -76,9 +76,9 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const isFamilyServed = (family: Family) => isServed(reports.judge(), family);
   const services = hostServices(input, options, proxier, isFamilyServed, metrics, events);
   metrics.readFrom({ ...system, ...proxier, ...readings, ...reports, config: () => reports.config });
-  const upkeep = new Upkeep(input, options, proxier, services.addressesRead, (at) =>
-    reports.history.verified(at),
-  );
+  const upkeep = new Upkeep(input, options, proxier, services.addressesRead, (at) => {
+    reports.history.verifiedAt = at;
+  });
   const heap = new HeapKeeper(clock, system.compactHeap);
   const { cache } = proxier;
   const subscribers: readonly SyncSubscriber[] = [

@@ -7,11 +7,10 @@ import { type DaemonProblem, type DaemonState, sentNodeContext } from "../socket
 import type { DaemonInput } from "./daemon-input.ts";
 import type { Readings } from "./daemon-readings.ts";
 import { type HealthReport, HealthTracker, judgeHealth, UNHEALTHY_AFTER_PERIODS } from "./health/health.ts";
-import type { SyncProgress } from "./health/health-routes.ts";
 import { problemsOf } from "./health/problems.ts";
+import { SyncHistory, SyncTimeline } from "./health/sync-history.ts";
 import type { Proxier } from "./proxier.ts";
 import { type DaemonStatus, pendingServices } from "./status/daemon-status.ts";
-import { SyncHistory, SyncTimeline } from "./status/sync-history.ts";
 
 /** What a daemon tells about itself: to health checks, the status page, commands and support. */
 export class Reports {
@@ -64,21 +63,16 @@ export class Reports {
     });
   }
 
-  /** Returns the progress of syncs, for /livez. */
-  progress(): SyncProgress {
-    return {
-      verifiedAt: this.history.snapshot().verifiedAt,
-      pendingSince: this.health.pendingSince,
-      quarantined: this.#proxier.reconciler.quarantined.size,
-      problems: this.problems(),
-    };
+  /** Number of service ports in quarantine. */
+  get quarantined(): number {
+    return this.#proxier.reconciler.quarantined.size;
   }
 
   /** Returns the current state of the daemon, for commands. */
   state(): DaemonState {
     const { version, dryRun, system } = this.#input;
     const { cache, nodeContext, reconciler, source, stateParts } = this.#proxier;
-    const { syncs, failures, lastSyncedAt, verifiedAt, problem } = this.history.snapshot();
+    const { syncs, failures, lastSyncedAt, verifiedAt, problem } = this.history;
     const { pendingSince } = this.health;
     return {
       version,
@@ -128,7 +122,7 @@ export class Reports {
       health: this.judge(),
       problems: this.problems(),
       sources: source.states(),
-      history: this.history.snapshot(),
+      history: this.history,
       pending: { since: this.health.pendingSince, services: pendingServices(cache, reconciler.state) },
       timeline: this.timeline.minutes(now),
       fills: features.flatMap((feature) => feature.fills?.() ?? []),

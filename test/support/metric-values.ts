@@ -1,6 +1,6 @@
+import { SyncHistory } from "../../src/daemon/health/sync-history.ts";
 import type { ScrapedParts } from "../../src/daemon/metrics/metric.ts";
 import { Metrics } from "../../src/daemon/metrics/metrics.ts";
-import { SyncHistory } from "../../src/daemon/status/sync-history.ts";
 import { FEATURES } from "../../src/features/registry.ts";
 import type { FeatureHost } from "../../src/features/seam/daemon-part.ts";
 import { INITIAL_STATE } from "../../src/kube/source.ts";

@@ -9,6 +9,8 @@ import { cacheOf, type Objects, testNodeContext } from "./build.ts";
 export const NOW = Date.parse("2026-01-31T12:00:00Z");
 
 const UP_TO_DATE = {
+  fullSync: undefined,
+  repair: undefined,
   lastSyncedAt: NOW - 3000,
   verifiedAt: NOW - 3000,
   problem: undefined,

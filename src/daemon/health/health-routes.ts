@@ -2,7 +2,8 @@ import type { Clock } from "../../base/clock.ts";
 import { FAMILY_NAMES } from "../../base/family.ts";
 import type { DaemonProblem } from "../../socket/daemon-protocol.ts";
 import { type HttpAnswer, jsonAnswer, type Routes } from "../http/http-server.ts";
-import type { HealthReport } from "./health.ts";
+import type { HealthReport, HealthTracker } from "./health.ts";
+import type { SyncHistory } from "./sync-history.ts";
 
 /** The paths of the health server. */
 export type HealthPath = "/healthz" | "/livez" | "/readyz";
@@ -11,19 +12,11 @@ export type HealthPath = "/healthz" | "/livez" | "/readyz";
 interface HealthSource {
   /** Returns the current health, see {@link judgeHealth}. */
   judge(): HealthReport;
-  /** Returns the progress of syncs, for /livez. */
-  progress(): SyncProgress;
-}
-
-/** The progress of syncs. Times are milliseconds since 1970. */
-export interface SyncProgress {
-  /** When the rules in the kernel were last verified; undefined before. */
-  readonly verifiedAt: number | undefined;
-  /** Time since which the rules have been out of date; undefined while they are up to date. */
-  readonly pendingSince: number | undefined;
+  problems(): readonly DaemonProblem[];
   /** Number of service ports in quarantine. */
   readonly quarantined: number;
-  readonly problems: readonly DaemonProblem[];
+  readonly health: Pick<HealthTracker, "pendingSince">;
+  readonly history: Pick<SyncHistory, "verifiedAt">;
 }
 
 /**
@@ -42,10 +35,10 @@ export function healthRoutes(
     return given;
   };
   return new Map([
-    ["/healthz", route("/healthz", (report, at) => healthzAnswer(report, at, source.progress().problems))],
-    ["/livez", route("/livez", (report, at) => livezAnswer(report, at, source.progress()))],
+    ["/healthz", route("/healthz", (report, at) => healthzAnswer(report, at, source.problems()))],
+    ["/livez", route("/livez", (report, at) => livezAnswer(report, at, source))],
     // A proxy is ready once its rules have been in the kernel, whatever happens later.
-    ["/readyz", route("/readyz", (report, at) => answer(report, at, report.ready, {}))],
+    ["/readyz", route("/readyz", (report, at) => answer(report, at, report.lastSynced !== undefined, {}))],
   ]);
 }
 
@@ -60,17 +53,15 @@ function healthzAnswer(report: HealthReport, now: number, problems: readonly Dae
 
 /**
  * Answers /livez as kube-proxy does: like /healthz, but the state of the node is no reason to restart the
- * proxy. Adds fields for `fleet`, which often cannot reach another port. `lastVerified` is always present,
- * and shows that this is not kube-proxy.
+ * proxy, and before the first sync a restart would not help. Adds fields for `fleet`, which often cannot
+ * reach another port. `lastVerified` is always present, and shows that this is not kube-proxy.
  */
-function livezAnswer(
-  report: HealthReport,
-  now: number,
-  { verifiedAt, pendingSince, quarantined, problems }: SyncProgress,
-): HttpAnswer {
-  return answer(report, now, report.live, {
-    lastVerified: timestamp(verifiedAt),
-    quarantinedServicePorts: quarantined,
+function livezAnswer(report: HealthReport, now: number, source: HealthSource): HttpAnswer {
+  const { pendingSince } = source.health;
+  const problems = source.problems();
+  return answer(report, now, report.proxyHealthy || report.lastSynced === undefined, {
+    lastVerified: timestamp(source.history.verifiedAt),
+    quarantinedServicePorts: source.quarantined,
     ...(pendingSince === undefined ? {} : { outOfSyncSince: timestamp(pendingSince) }),
     ...(problems.length === 0 ? {} : { problems: problems.map(({ kind, found }) => ({ kind, found })) }),
   });

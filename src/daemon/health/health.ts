@@ -4,7 +4,7 @@ import type { Node } from "../../model/node.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { BoundedFrequencyRunner } from "../../sync/bounded-frequency-runner.ts";
 import type { ChangeTracker } from "../../sync/change-tracker.ts";
-import type { SyncReport } from "../../sync/sync-report.ts";
+import type { SyncHistory } from "./sync-history.ts";
 
 /** Number of sync periods after which out-of-date rules make the proxy unhealthy, as in kube-proxy. */
 export const UNHEALTHY_AFTER_PERIODS = 2;
@@ -49,10 +49,6 @@ export interface FamilyVerdict {
 export interface HealthReport {
   /** The rules are up to date, or have not been out of date for too long. */
   readonly proxyHealthy: boolean;
-  /** The same, but a proxy is live until its first sync, as a restart would not help. */
-  readonly live: boolean;
-  /** Whether every family has been programmed once. */
-  readonly ready: boolean;
   /**
    * Whether load balancers may send new connections to this node: its Node exists and is not being deleted.
    */
@@ -82,8 +78,6 @@ export function judgeHealth(snapshot: HealthSnapshot, now: number, threshold: nu
   const reasons = [...families.map(({ reason }) => reason), ineligible];
   return {
     proxyHealthy: healthy,
-    live: healthy || lastSynced === undefined,
-    ready: lastSynced !== undefined,
     nodeEligible: ineligible === "",
     lastSynced,
     families,
@@ -127,15 +121,7 @@ interface Watched {
   readonly tracker: Pick<ChangeTracker, "waitingFor">;
   readonly runner: Pick<BoundedFrequencyRunner, "pendingSince">;
   readonly cache: Pick<ObjectCache, "node" | "isNodeKnown">;
-  readonly history: {
-    snapshot(): {
-      readonly lastSyncedAt?: number | undefined;
-      /** Why the last sync failed. */
-      readonly problem?: string | undefined;
-      /** Those of the last sync that succeeded. */
-      readonly excludedFamilies: SyncReport["excludedFamilies"];
-    };
-  };
+  readonly history: Readonly<Pick<SyncHistory, "lastSyncedAt" | "problem" | "excludedFamilies">>;
 }
 
 /** Knows the state of the rules, for {@link HealthSnapshot}. */
@@ -165,14 +151,14 @@ export class HealthTracker {
    */
   get pendingSince(): number | undefined {
     const { runner, history } = this.#watched;
-    const isFirst = history.snapshot().lastSyncedAt === undefined;
-    return isFirst ? wallTime(this.#clock, this.#startedAt) : runner.pendingSince;
+    if (history.lastSyncedAt !== undefined) return runner.pendingSince;
+    return wallTime(this.#clock, this.#startedAt);
   }
 
   /** The state of the rules. */
   get state(): Pick<HealthSnapshot, "lastSynced" | "pendingSince" | "problem"> {
     const { tracker, history } = this.#watched;
-    const { lastSyncedAt, problem = "" } = history.snapshot();
+    const { lastSyncedAt, problem = "" } = history;
     const waitingFor = this.#awaited === undefined ? tracker.waitingFor : [this.#awaited];
     return {
       lastSynced: lastSyncedAt,
@@ -186,7 +172,7 @@ export class HealthTracker {
     return {
       ...this.state,
       families: this.#families,
-      excluded: Object.fromEntries(history.snapshot().excludedFamilies),
+      excluded: Object.fromEntries(history.excludedFamilies),
       nodeName: cache.node.name,
       node: cache.isNodeKnown ? cache.node : undefined,
     };

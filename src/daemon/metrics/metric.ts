@@ -45,7 +45,7 @@ export interface ScrapedParts {
   readonly tracker: Pick<ChangeTracker, "serviceChanges" | "endpointChanges" | "nodeLacks">;
   readonly runner: Pick<BoundedFrequencyRunner, "lastRequestedAt">;
   readonly health: { readonly pendingSince: number | undefined };
-  readonly history: { snapshot(): { readonly verifiedAt?: number | undefined } };
+  readonly history: { readonly verifiedAt: number | undefined };
   readonly source: Pick<ObjectSource, "states">;
   readonly config: () => ConfigState;
   readonly conntrack: ConntrackUsage;

@@ -169,7 +169,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   nft_proxy_last_verified_timestamp_seconds: {
     help: "When the rules in the kernel were last verified",
-    scrape: ({ history }) => one((history.snapshot().verifiedAt ?? 0) / 1000),
+    scrape: ({ history }) => one((history.verifiedAt ?? 0) / 1000),
   },
   nft_proxy_out_of_sync_since_timestamp_seconds: {
     help: "Time since which the rules have been out of date, 0 while they are up to date",

@@ -10,9 +10,10 @@ import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { DaemonProblem } from "../../socket/daemon-protocol.ts";
 import type { Quarantine } from "../../sync/quarantine-changes.ts";
+import type { SyncSubscriber } from "../../sync/sync-report.ts";
 import type { HealthReport } from "../health/health.ts";
+import type { SyncHistory, TimelineMinute } from "../health/sync-history.ts";
 import type { CountedClients } from "../readings/affinity-poller.ts";
-import type { SyncHistorySnapshot, TimelineMinute } from "./sync-history.ts";
 
 /** The state of a daemon at one moment, for the status page. Times are milliseconds since 1970. */
 export interface DaemonStatus {
@@ -29,7 +30,7 @@ export interface DaemonStatus {
   readonly health: HealthReport;
   readonly problems: readonly DaemonProblem[];
   readonly sources: Readonly<Record<ResourceName, SourceState>>;
-  readonly history: SyncHistorySnapshot;
+  readonly history: Omit<SyncHistory, keyof SyncSubscriber>;
   readonly pending: Pending;
   /** The last hour, oldest minute first. */
   readonly timeline: readonly TimelineMinute[];

@@ -8,9 +8,9 @@ import { frontendText } from "../../ruleset/keys.ts";
 import type { ProblemKind } from "../../socket/daemon-protocol.ts";
 import { quarantinedServices, quarantinedText } from "../../sync/quarantine-changes.ts";
 import type { HealthReport } from "../health/health.ts";
+import { fullSyncText } from "../health/sync-history.ts";
 import type { DaemonStatus } from "./daemon-status.ts";
 import { clipped, Html, html, type Tone } from "./html.ts";
-import { fullSyncText } from "./sync-history.ts";
 import { tablesHtml } from "./tables-html.ts";
 
 /** Maximum number of lines in a card; the rest is counted. */

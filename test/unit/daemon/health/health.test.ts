@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { Family } from "../../../../src/base/family.ts";
 import { HealthTracker, isServed, judgeHealth } from "../../../../src/daemon/health/health.ts";
 import { type HealthPath, healthRoutes } from "../../../../src/daemon/health/health-routes.ts";
-import { SyncHistory } from "../../../../src/daemon/status/sync-history.ts";
+import { SyncHistory } from "../../../../src/daemon/health/sync-history.ts";
 import type { DaemonProblem } from "../../../../src/socket/daemon-protocol.ts";
 import type { Awaited } from "../../../../src/sync/change-tracker.ts";
 import type { SyncReport } from "../../../../src/sync/sync-report.ts";
@@ -68,7 +68,10 @@ async function ask(
   const answers: [string, number][] = [];
   const source = {
     judge: () => judgeHealth(tracker.snapshot(), now, THRESHOLD),
-    progress: () => ({ verifiedAt, pendingSince: tracker.pendingSince, quarantined, problems }),
+    problems: () => problems,
+    quarantined,
+    health: tracker,
+    history: { verifiedAt },
   };
   const routes = healthRoutes(source, { now: () => now }, (...answer) => answers.push(answer));
   const answer = await routes.get(path)?.(new URLSearchParams());

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { SyncHistory } from "../../../../src/daemon/status/sync-history.ts";
+import { SyncHistory } from "../../../../src/daemon/health/sync-history.ts";
 import type { ContainerMemory } from "../../../../src/kernel/memory-usage.ts";
 import type { ServicePortKey } from "../../../../src/model/ids.ts";
 import { localEndpoint, port, renderAll, service, slice } from "../../../support/build.ts";
@@ -35,7 +35,7 @@ test("the state gauges show the current state, with times in seconds", async () 
   expect(await value("kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds")).toBe(1.5);
   expect(await value("nft_proxy_out_of_sync_since_timestamp_seconds")).toBe(1.2);
   expect(await value("nft_proxy_last_verified_timestamp_seconds")).toBe(0);
-  history.verified(9000);
+  history.verifiedAt = 9000;
   health.pendingSince = undefined;
   expect(await value("nft_proxy_out_of_sync_since_timestamp_seconds")).toBe(0);
   expect(await value("nft_proxy_last_verified_timestamp_seconds")).toBe(9);

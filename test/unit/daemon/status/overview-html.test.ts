@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { FAMILIES } from "../../../../src/base/family.ts";
 import { judgeHealth } from "../../../../src/daemon/health/health.ts";
+import { fullSyncText } from "../../../../src/daemon/health/sync-history.ts";
 import { type DaemonStatus, pendingServices } from "../../../../src/daemon/status/daemon-status.ts";
 import { sparklineHtml } from "../../../../src/daemon/status/overview-html.ts";
 import { statusPage } from "../../../../src/daemon/status/status-page.ts";
-import { fullSyncText } from "../../../../src/daemon/status/sync-history.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
 import { cacheOf, service, testNodeContext } from "../../../support/build.ts";
 import { daemonStatus, NOW } from "../../../support/status.ts";

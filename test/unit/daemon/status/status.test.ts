@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { SyncHistory } from "../../../../src/daemon/health/sync-history.ts";
 import { html } from "../../../../src/daemon/status/html.ts";
 import { readStatusQuery, statusLink } from "../../../../src/daemon/status/service-list.ts";
 import { statusPage } from "../../../../src/daemon/status/status-page.ts";
-import { SyncHistory } from "../../../../src/daemon/status/sync-history.ts";
 import {
   endpoint,
   type Objects,
@@ -149,9 +149,9 @@ test("SyncHistory counts syncs, failures and repairs, and keeps the last repair 
   history.synced(syncReport({ kind: "full", reason: "periodic", endedAt: 1001 }));
   history.synced(syncReport({ kind: "full", reason: "drift", endedAt: 1002, drift: [MISSING_TABLE] }));
   history.synced(syncReport({ kind: "full", reason: "periodic", endedAt: 1003 }));
-  history.verified(1004);
+  history.verifiedAt = 1004;
   history.failed({ error: new Error("nft hangs") });
-  expect(history.snapshot()).toEqual({
+  expect({ ...history }).toEqual({
     syncs: 4,
     failures: 1,
     repairs: 1,

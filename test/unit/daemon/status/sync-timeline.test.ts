@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { SyncTimeline } from "../../../../src/daemon/status/sync-history.ts";
+import { SyncTimeline } from "../../../../src/daemon/health/sync-history.ts";
 
 /** A time at the beginning of a minute. */
 const START = 1_800_000_000_000 - (1_800_000_000_000 % 60_000);

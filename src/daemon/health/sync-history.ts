@@ -1,6 +1,5 @@
 import { messageOf } from "../../base/errors.ts";
 import type { FullSyncReason, SyncFailure, SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
-import type { HealthTracker } from "../health/health.ts";
 
 /** A full sync or a repair: its end, its reason, its duration, and what it repaired. Milliseconds. */
 export interface FullSyncRecord {
@@ -11,50 +10,38 @@ export interface FullSyncRecord {
   readonly repaired: string | undefined;
 }
 
-/** All syncs since the start. Times are milliseconds since 1970. */
-export interface SyncHistorySnapshot {
-  readonly syncs: number;
-  readonly failures: number;
-  readonly repairs: number;
-  readonly fullSync?: FullSyncRecord;
-  /** The last sync that repaired something. */
-  readonly repair?: FullSyncRecord;
-  /** When the kernel was last brought up to date. */
-  readonly lastSyncedAt?: number | undefined;
-  /** When the kernel was last known to have the desired tables. */
-  readonly verifiedAt?: number | undefined;
-  /** Why the last sync failed; absent after a success. */
-  readonly problem?: string | undefined;
-  /** The families without rules, as of the last sync that succeeded. */
-  readonly excludedFamilies: SyncReport["excludedFamilies"];
-}
-
-/** Keeps the last syncs and counts all of them, for the status page. */
+/** Keeps the last syncs and counts all of them. Times are milliseconds since 1970. */
 export class SyncHistory implements SyncSubscriber {
-  #snapshot: SyncHistorySnapshot = { syncs: 0, failures: 0, repairs: 0, excludedFamilies: new Map() };
+  syncs = 0;
+  failures = 0;
+  repairs = 0;
+  fullSync: FullSyncRecord | undefined;
+  /** The last sync that repaired something. */
+  repair: FullSyncRecord | undefined;
+  /** When the kernel was last brought up to date. */
+  lastSyncedAt: number | undefined;
+  /** When the kernel was last known to have the desired tables. */
+  verifiedAt: number | undefined;
+  /** Why the last sync failed; undefined after a success. */
+  problem: string | undefined;
+  /** The families without rules, as of the last sync that succeeded. */
+  excludedFamilies: SyncReport["excludedFamilies"] = new Map();
 
-  synced(report: SyncReport): void {
-    const { endedAt: lastSyncedAt, durationMs, reason, kind, excludedFamilies } = report;
-    const { syncs, repairs } = this.#snapshot;
-    const known = { lastSyncedAt, problem: undefined, excludedFamilies };
-    this.#snapshot = { ...this.#snapshot, syncs: syncs + 1, ...known };
-    const repaired = report.repaired?.text;
-    const record = { at: lastSyncedAt, reason, durationMs, repaired };
-    if (kind === "full") this.#snapshot = { ...this.#snapshot, fullSync: record };
-    if (repaired !== undefined) this.#snapshot = { ...this.#snapshot, repair: record, repairs: repairs + 1 };
+  synced({ endedAt, durationMs, reason, kind, excludedFamilies, repaired }: SyncReport): void {
+    this.syncs++;
+    this.lastSyncedAt = endedAt;
+    this.problem = undefined;
+    this.excludedFamilies = excludedFamilies;
+    const record = { at: endedAt, reason, durationMs, repaired: repaired?.text };
+    if (kind === "full") this.fullSync = record;
+    if (repaired === undefined) return;
+    this.repair = record;
+    this.repairs++;
   }
 
   failed({ error }: Pick<SyncFailure, "error">): void {
-    this.#snapshot = { ...this.#snapshot, failures: this.#snapshot.failures + 1, problem: messageOf(error) };
-  }
-
-  /** Records that the kernel has the desired tables. */
-  verified(at: number): void {
-    this.#snapshot = { ...this.#snapshot, verifiedAt: at };
-  }
-
-  snapshot(): SyncHistorySnapshot {
-    return this.#snapshot;
+    this.failures++;
+    this.problem = messageOf(error);
   }
 }
 
@@ -90,14 +77,14 @@ const IDLE: TimelineMinute = { syncs: 0, outOfSyncMs: 0 };
  * 1970.
  */
 export class SyncTimeline implements SyncSubscriber {
-  readonly #health: Pick<HealthTracker, "pendingSince">;
+  readonly #health: { readonly pendingSince: number | undefined };
   /** By minute since 1970. */
   readonly #buckets = new Map<number, TimelineMinute>();
   /** End of the counted time out of sync. */
   #countedUntil = 0;
 
   /** @param health knows since when the rules have been out of date; must subscribe to syncs after this */
-  constructor(health: Pick<HealthTracker, "pendingSince">) {
+  constructor(health: { readonly pendingSince: number | undefined }) {
     this.#health = health;
   }
 
