@@ -91,7 +91,11 @@ export class SyncLog implements SyncSubscriber {
 
   #logConflicts({ begun, ended }: ConflictChanges): void {
     for (const [service, lost] of lostByService(begun))
-      this.#line("warn", service, () => [conflictFields(service, lost), conflictText(lost)]);
+      this.#line("warn", service, () => {
+        const winners = listText([...new Set(lost.map(({ winner }) => winner.service.name))]);
+        const fields = { service, frontends: frontendsText(lost), winners };
+        return [fields, "conflict: other Services have addresses and ports of this one"];
+      });
     for (const [service, lost] of lostByService(ended))
       this.#line("info", service, () => [{ service, frontends: frontendsText(lost) }, "conflict ended"]);
   }
@@ -103,20 +107,6 @@ export class SyncLog implements SyncSubscriber {
   ): void {
     this.#loggers.line(level, namespaceOf(service), make);
   }
-}
-
-function conflictFields(service: ServiceName, lost: readonly LostFrontend[]): LogFields {
-  const [first] = lost;
-  if (lost.length === 1 && first !== undefined) {
-    return { frontend: frontendText(first.frontend), winner: first.winner.name, loser: first.loser.name };
-  }
-  const winners = listText([...new Set(lost.map(({ winner }) => winner.service.name))]);
-  return { service, frontends: frontendsText(lost), winners };
-}
-
-function conflictText({ length }: readonly LostFrontend[]): string {
-  if (length === 1) return "conflict: another Service has this address and port";
-  return `conflict: other Services have ${length} addresses and ports of this one`;
 }
 
 function frontendsText(lost: readonly LostFrontend[]): string {

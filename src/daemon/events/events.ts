@@ -135,21 +135,16 @@ export function featureEvent(service: EventSubject, event: FeatureEvent): EventN
   return { type: "Warning", regarding: service, ...event };
 }
 
-/** A service port lost an address and port to another. @param winner its name */
-export function frontendConflictEvent(service: EventSubject, servicePort: string, winner: string): EventNote {
-  const note = `${servicePort} is not served at an address, as ${winner} has the same address and port: change one of the two`;
-  return { ...warning(service, "AddressConflict", "Sync", note), clusterKey: note };
-}
-
-/** A Service lost several addresses and ports to others. */
-export function serviceConflictEvent(service: EventSubject, lost: readonly LostFrontend[]): EventNote {
+/** A Service lost addresses and ports to others. */
+export function conflictEvent(service: EventSubject, lost: readonly LostFrontend[]): EventNote {
   const winners = [...new Set(lost.map(({ winner }) => winner.service.name))].sort();
   const name = `${service.namespace}/${service.name}`;
   const frontends = listTextOf(lost, ({ frontend }) => frontendText(frontend));
   const have = winners.length === 1 ? "has" : "have";
-  const note = `${name} is not served at ${lost.length} of its addresses and ports, which ${listText(winners)} ${have}: ${frontends}; nft-proxy explain ${name} lists all`;
-  // Nodes may find them in different syncs, so the numbers differ.
-  return { ...warning(service, "AddressConflict", "Sync", note), clusterKey: winners.join(" ") };
+  const note = `${name} is not served at ${lost.length} of its addresses and ports, which ${listText(winners)} ${have}: ${frontends}; change one of these Services (nft-proxy explain ${name} lists all)`;
+  // Nodes may find several in different syncs, so the numbers differ.
+  const clusterKey = lost.length === 1 ? note : winners.join(" ");
+  return { ...warning(service, "AddressConflict", "Sync", note), clusterKey };
 }
 
 /** An annotation of a Service is invalid, or its feature is off. */

@@ -8,16 +8,13 @@ import { type QuarantinedService, quarantinedText } from "../../sync/quarantine-
 import type { SyncReport, SyncSubscriber } from "../../sync/sync-report.ts";
 import type { EventRecorder } from "./event-recorder.ts";
 import {
+  conflictEvent,
   driftRepairedEvent,
-  type EventNote,
-  type EventSubject,
   failedSyncEvent,
-  frontendConflictEvent,
   ignoredAnnotationEvent,
   nodeSubject,
   quarantineEvent,
   reducedEvent,
-  serviceConflictEvent,
   serviceSubject,
 } from "./events.ts";
 
@@ -79,10 +76,4 @@ export function lostByService(
   lost: readonly LostFrontend[],
 ): ReadonlyMap<ServiceName, readonly LostFrontend[]> {
   return groupBy(lost, ({ loser }) => loser.service.name);
-}
-
-function conflictEvent(service: EventSubject, lost: readonly LostFrontend[]): EventNote {
-  const [first, ...others] = lost;
-  if (first === undefined || others.length > 0) return serviceConflictEvent(service, lost);
-  return frontendConflictEvent(service, first.loser.name, first.winner.name);
 }

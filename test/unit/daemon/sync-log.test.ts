@@ -135,7 +135,7 @@ test("a conflict is named once", () => {
   const { state } = renderAll({ services: [old, young] });
   for (let n = 0; n < 2; n++) log.synced(syncReport({ state }));
   expect(logger.lines.filter(({ level }) => level === "warn")).toMatchObject([
-    { fields: { frontend: "10.96.0.10:80/tcp", winner: "default/old/tcp", loser: "default/young/tcp" } },
+    { fields: { service: "default/young", frontends: "10.96.0.10:80/tcp", winners: "default/old" } },
   ]);
 });
 
@@ -156,7 +156,7 @@ test("a Service that loses many addresses and ports is named once with some of t
     {
       level: "warn",
       fields: { service: "default/young", frontends: `${frontends} and 395 more`, winners: "default/old" },
-      message: "conflict: other Services have 400 addresses and ports of this one",
+      message: "conflict: other Services have addresses and ports of this one",
     },
     {
       level: "info",
@@ -178,8 +178,8 @@ test("conflicts and quarantined Services of one namespace are logged 20 at a tim
   );
   const lines = (level: string) => logger.lines.filter((line) => line.level === level);
   const [warnings, errors] = [lines("warn"), lines("error")];
-  expect(warnings.filter(({ fields }) => String(fields.loser).startsWith("tenant/"))).toHaveLength(20);
-  expect(warnings.at(-1)?.fields).toMatchObject({ loser: "zoo/s200/tcp" });
+  expect(warnings.filter(({ fields }) => String(fields.service).startsWith("tenant/"))).toHaveLength(20);
+  expect(warnings.at(-1)?.fields).toMatchObject({ service: "zoo/s200" });
   expect(errors.filter(({ fields }) => String(fields.servicePort).includes("tenant/"))).toHaveLength(20);
   expect(errors.at(-1)?.fields).toEqual({ servicePort: key("zoo/s200") });
   clock.advance(60_000);

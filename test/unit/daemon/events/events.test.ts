@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { EventRecorder } from "../../../../src/daemon/events/event-recorder.ts";
 import {
+  conflictEvent,
   driftRepairedEvent,
   type EventNote,
   eventObject,
@@ -8,11 +9,11 @@ import {
   failedServerEvent,
   failedSyncEvent,
   featureEvent,
-  frontendConflictEvent,
   ignoredAnnotationEvent,
   quarantineEvent,
   startingEvent,
 } from "../../../../src/daemon/events/events.ts";
+import { servicePort } from "../../../support/build.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 import { memoryLogger } from "../../../support/memory-logger.ts";
 
@@ -22,6 +23,14 @@ const NOW = Date.UTC(2026, 10, 20, 12, 0, 0, 7);
 const NODE = { kind: "Node", namespace: "", name: "node-1", uid: "u-1" } as const;
 const WEB = { kind: "Service", namespace: "ns", name: "web", uid: "" } as const;
 const ORIGIN = { instance: "node-1", id: "abc", at: NOW };
+
+const LOST = [
+  {
+    frontend: "10.96.0.10 . tcp . 80",
+    loser: servicePort({ name: "ns/web" }),
+    winner: servicePort({ name: "ns/old" }),
+  },
+];
 
 const INVALID = {
   annotation: "nft-proxy.io/port-ranges",
@@ -80,8 +89,8 @@ describe("eventObject", () => {
     ],
     [
       "AddressConflict",
-      "as ns/old:http/tcp has the same address and port",
-      frontendConflictEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp"),
+      "ns/web is not served at 1 of its addresses and ports, which ns/old has: 10.96.0.10:80/tcp",
+      conflictEvent(WEB, LOST),
     ],
     ["SyncFailed", "nft is missing", failedSyncEvent(NODE, "nft is missing")],
     ["FailedToStartProxierHealthcheck", "in use", failedServerEvent(NODE, "healthz", "in use")],
@@ -158,7 +167,7 @@ describe("EventRecorder", () => {
 
   const REFUSED = { reason: "ConnectionsRefused", action: "Refuse" };
   test.each([
-    [() => frontendConflictEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp"), 1],
+    [() => conflictEvent(WEB, LOST), 1],
     [() => ignoredAnnotationEvent(WEB, INVALID), 1],
     [(node: string) => featureEvent(WEB, { ...REFUSED, note: `refused on ${node}`, clusterKey: "" }), 1],
     [(node: string) => quarantineEvent(WEB, "ns/web:http/tcp", node, "refused"), 2],
@@ -182,7 +191,7 @@ describe("EventRecorder", () => {
 
   test("sends Events that all nodes find alike within 15 s, without counting repetitions, and again if the API server has dropped them", async () => {
     const { recorder, clock, sent } = makeRecorder();
-    const found = frontendConflictEvent(WEB, "ns/web:http/tcp", "ns/old:http/tcp");
+    const found = conflictEvent(WEB, LOST);
     recorder.record(found);
     await settle();
     expect(sent, "at random within 15 s").toEqual([]);

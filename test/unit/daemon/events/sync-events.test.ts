@@ -138,7 +138,7 @@ test("a Service that loses many addresses and ports causes one Event with some o
     {
       reason: "AddressConflict",
       regarding: { name: "young" },
-      note: "default/young is not served at 400 of its addresses and ports, which default/old has: 10.96.0.10:1000/tcp, 10.96.0.10:1001/tcp, 10.96.0.10:1002/tcp, 10.96.0.10:1003/tcp, 10.96.0.10:1004/tcp and 395 more; nft-proxy explain default/young lists all",
+      note: "default/young is not served at 400 of its addresses and ports, which default/old has: 10.96.0.10:1000/tcp, 10.96.0.10:1001/tcp, 10.96.0.10:1002/tcp, 10.96.0.10:1003/tcp, 10.96.0.10:1004/tcp and 395 more; change one of these Services (nft-proxy explain default/young lists all)",
     },
   ]);
 });
