@@ -74,8 +74,15 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const readings = createReadings(input, proxier, metrics, events);
   const reports = new Reports(input, options, proxier, readings);
   const isFamilyServed = (family: Family) => isServed(reports.judge(), family);
-  const services = hostServices(input, options, proxier, isFamilyServed, metrics, events);
-  metrics.readFrom({ ...system, ...proxier, ...readings, ...reports, config: () => reports.config });
+  const { loopback, ...services } = hostServices(input, options, proxier, isFamilyServed, metrics, events);
+  metrics.readFrom({
+    ...system,
+    ...proxier,
+    ...readings,
+    ...reports,
+    config: () => reports.config,
+    loopback,
+  });
   const upkeep = new Upkeep(input, options, proxier, services.addressesRead, (at) => {
     reports.history.verifiedAt = at;
   });

@@ -113,6 +113,7 @@ export function hostServices(
     onCleaned: (report) => metrics.observe("flowsCleaned", report),
   });
   return {
+    loopback,
     /** To be subscribed to syncs. */
     subscribers: [
       serviceHealthSubscriber(cache, health),
@@ -134,19 +135,15 @@ function loopbackProxy(
   events: EventRecorder,
 ): LoopbackProxy {
   return new LoopbackProxy({
-    addresses: { ip: "127.0.0.1", ip6: "::1" },
     targets: LOOPBACK_NODEPORT_ADDRESSES,
     clock: system.clock,
     logger,
-    observer: {
-      changed: (listeners, connections) => metrics.observe("loopbackChanged", { listeners, connections }),
-      bindFailed: ({ family, port, service }, error) => {
-        metrics.observe("loopbackBindFailed", { family });
-        const subject = serviceSubject(cache, service);
-        events.record(failedLoopbackEvent(subject, port, cache.node.name, messageOf(error)));
-      },
-      refused: (reason) => metrics.observe("loopbackRefused", { reason }),
+    onBindFailed: ({ family, port, service }, error) => {
+      metrics.observe("loopbackBindFailed", { family });
+      const subject = serviceSubject(cache, service);
+      events.record(failedLoopbackEvent(subject, port, cache.node.name, messageOf(error)));
     },
+    onRefused: (reason) => metrics.observe("loopbackRefused", { reason }),
   });
 }
 

@@ -19,11 +19,11 @@ if (role === "echo") {
   server.listen(Number(port), "127.0.0.2", () => console.log("ready"));
 } else {
   const proxy = new LoopbackProxy({
-    addresses: { ip: "127.0.0.1", ip6: "::1" },
     targets: { ip: "127.0.0.2", ip6: "::1" },
     clock: systemClock,
     logger: silent,
-    observer: { changed: () => {}, bindFailed: () => {}, refused: () => {} },
+    onBindFailed: () => {},
+    onRefused: () => {},
   });
   await proxy.sync([{ family: "ip", port: Number(port), service: "bench/echo" as ServiceName }]);
   console.log("ready");

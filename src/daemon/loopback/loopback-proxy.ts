@@ -25,25 +25,19 @@ export interface LoopbackNodePort {
   readonly service: ServiceName;
 }
 
-/** Observes connections, for metrics. */
-export interface LoopbackObserver {
-  /** @param listeners open listeners @param connections open connections of all listeners */
-  changed(listeners: ByFamily<number>, connections: number): void;
-  /** A port cannot be bound; called once until it can be. */
-  bindFailed(nodePort: LoopbackNodePort, error: unknown): void;
-  /** A connection was not served: there are too many, or no endpoint could be reached. */
-  refused(reason: "limit" | "unreachable"): void;
-}
+/** The address of each family to listen on. */
+const ADDRESSES: ByFamily<string> = { ip: "127.0.0.1", ip6: "::1" };
 
 /** Parts of a {@link LoopbackProxy}. */
 export interface LoopbackProxyParts {
-  /** The address of each family to listen on: 127.0.0.1 and ::1. */
-  readonly addresses: ByFamily<string>;
   /** The address of each family to connect to, for which the kernel's rules choose an endpoint. */
   readonly targets: ByFamily<string>;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly observer: LoopbackObserver;
+  /** A port cannot be bound; called once until it can be. */
+  readonly onBindFailed: (nodePort: LoopbackNodePort, error: unknown) => void;
+  /** A connection was not served: there are too many, or no endpoint could be reached. */
+  readonly onRefused: (reason: "limit" | "unreachable") => void;
   /** Maximum number of open connections. */
   readonly maxConnections?: number;
 }
@@ -59,12 +53,18 @@ export class LoopbackProxy {
   readonly #servers = new ServerSet();
   readonly #clients = new Set<Socket>();
   readonly #loggers: NamespaceLoggers;
-  readonly #listeners = { ip: 0, ip6: 0 };
   #hasNoRoute = false;
+  /** Open listeners. */
+  readonly listeners = { ip: 0, ip6: 0 };
 
   constructor(parts: LoopbackProxyParts) {
     this.#parts = parts;
     this.#loggers = new NamespaceLoggers(parts.clock, parts.logger);
+  }
+
+  /** Open connections of all listeners. */
+  get connections(): number {
+    return this.#clients.size;
   }
 
   /**
@@ -84,15 +84,15 @@ export class LoopbackProxy {
   }
 
   #server(nodePort: LoopbackNodePort): RetryingServer {
-    const { addresses, clock, observer } = this.#parts;
-    const address = { host: addresses[nodePort.family], port: nodePort.port };
+    const { clock, onBindFailed } = this.#parts;
+    const address = { host: ADDRESSES[nodePort.family], port: nodePort.port };
     return new RetryingServer({
       name: `NodePort of ${nodePort.service}`,
       address,
       open: () => this.#listen(address, nodePort),
       clock,
       logger: this.#loggers.of(namespaceOf(nodePort.service)),
-      onFailure: (error) => observer.bindFailed(nodePort, error),
+      onFailure: (error) => onBindFailed(nodePort, error),
     });
   }
 
@@ -102,29 +102,24 @@ export class LoopbackProxy {
     await listen(server, address, "another process on this node has the port", (error) =>
       this.#parts.logger.warn({ error: error.message }, "cannot accept a connection"),
     );
-    this.#listeners[nodePort.family]++;
-    this.#changed();
+    this.listeners[nodePort.family]++;
     return { port: address.port, close: () => this.#stopListening(server, nodePort) };
   }
 
   #accept(client: Socket, nodePort: LoopbackNodePort): void {
-    const { maxConnections = MOST_CONNECTIONS, observer, targets } = this.#parts;
+    const { maxConnections = MOST_CONNECTIONS, onRefused, targets } = this.#parts;
     if (this.#clients.size >= maxConnections) {
       client.resetAndDestroy();
-      observer.refused("limit");
+      onRefused("limit");
       return;
     }
     this.#clients.add(client);
     const target = { host: targets[nodePort.family], port: nodePort.port };
     const relayed = relay(client, target, (error) => {
       this.#reportUnreachable(nodePort, target, error);
-      observer.refused("unreachable");
+      onRefused("unreachable");
     });
-    this.#changed();
-    void relayed.then(() => {
-      this.#clients.delete(client);
-      this.#changed();
-    });
+    void relayed.then(() => this.#clients.delete(client));
   }
 
   /** Warns only about a missing route, without which no loopback NodePort works. */
@@ -143,12 +138,7 @@ export class LoopbackProxy {
   /** Open connections continue. */
   async #stopListening(server: Server, { family }: LoopbackNodePort): Promise<void> {
     server.close();
-    this.#listeners[family]--;
-    this.#changed();
-  }
-
-  #changed(): void {
-    this.#parts.observer.changed({ ...this.#listeners }, this.#clients.size);
+    this.listeners[family]--;
   }
 }
 

@@ -99,17 +99,12 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
   kubeproxy_conntrack_reconciler_deleted_entries_total: {
     zero: BOTH_FAMILIES,
     help: "Stale UDP flows that were deleted",
-    on: {
-      flowsCleaned: ({ deleted }) => FAMILIES.flatMap((family) => one(deleted[family], familyLabel(family))),
-    },
+    on: { flowsCleaned: ({ deleted }) => eachFamily(FAMILIES, (family) => deleted[family]) },
   },
   kubeproxy_nftables_localhost_nodeport_listeners: {
     help: "NodePorts that the daemon serves at loopback addresses",
-    zero: BOTH_FAMILIES,
-    on: {
-      loopbackChanged: ({ listeners }) =>
-        FAMILIES.flatMap((family) => one(listeners[family], familyLabel(family))),
-    },
+    labels: BY_FAMILY,
+    scrape: ({ loopback }) => eachFamily(FAMILIES, (family) => loopback.listeners[family]),
   },
   kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total: {
     zero: BOTH_FAMILIES,

@@ -1,4 +1,4 @@
-import { type ByFamily, FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
+import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import type { Labels, Sample } from "../../base/sample.ts";
 import type { ConfigState } from "../../config/reload.ts";
 import type { CleaningReport } from "../../conntrack/stale-flow-cleaner.ts";
@@ -11,6 +11,7 @@ import type { BoundedFrequencyRunner } from "../../sync/bounded-frequency-runner
 import type { ChangeTracker } from "../../sync/change-tracker.ts";
 import type { Reconciler } from "../../sync/reconciler.ts";
 import type { SyncFailure, SyncReport } from "../../sync/sync-report.ts";
+import type { LoopbackProxy } from "../loopback/loopback-proxy.ts";
 import type { AffinityDeletion, AffinityPoller } from "../readings/affinity-poller.ts";
 
 /** Events in the daemon that metrics count or time. */
@@ -33,8 +34,6 @@ export interface Occurrences {
   readonly eventDropped: undefined;
   /** Entries of the affinity map were deleted. */
   readonly affinityDeleted: { readonly reason: AffinityDeletion; readonly entries: number };
-  /** The listeners of each family, or the open connections, changed for NodePorts at loopback addresses. */
-  readonly loopbackChanged: { readonly listeners: ByFamily<number>; readonly connections: number };
   readonly loopbackBindFailed: { readonly family: Family };
   readonly loopbackRefused: { readonly reason: "limit" | "unreachable" };
 }
@@ -50,6 +49,7 @@ export interface ScrapedParts {
   readonly config: () => ConfigState;
   readonly conntrack: ConntrackUsage;
   readonly memory: MemoryUsage;
+  readonly loopback: Pick<LoopbackProxy, "listeners" | "connections">;
   readonly affinity: Pick<AffinityPoller, "entries" | "countedClients">;
 }
 
@@ -92,9 +92,14 @@ export function familyLabel(family: Family): { readonly ip_family: string } {
   return { ip_family: FAMILY_NAMES[family] };
 }
 
-/** Makes a sample with the same value for each family. */
-export function eachFamily(families: readonly Family[], value: number): readonly Sample[] {
-  return families.map((family) => ({ labels: familyLabel(family), value }));
+/** Makes a sample for each family. @param value that of all, or of each */
+export function eachFamily(
+  families: readonly Family[],
+  value: number | ((family: Family) => number),
+): readonly Sample[] {
+  return families.map((family) => {
+    return { labels: familyLabel(family), value: typeof value === "number" ? value : value(family) };
+  });
 }
 
 /** Labels of both families, for {@link Metric.zero}. */

@@ -8,7 +8,7 @@ import { NODE_FIELDS } from "../../model/object-cache.ts";
 import type { ElementSet } from "../../nft/ast/ruleset.ts";
 import { deltaSize } from "../../nft/delta.ts";
 import type { DriftSummary, SyncReport } from "../../sync/sync-report.ts";
-import { familyLabel, type Metric, type ScrapedParts } from "./metric.ts";
+import { eachFamily, type Metric, type ScrapedParts } from "./metric.ts";
 
 const ELEMENT_BUCKETS = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144];
 const BYTE_BUCKETS = [1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864];
@@ -78,7 +78,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     help: "1 for a family without rules because the kernel refuses its tables",
     labels: ["ip_family"],
     scrape: ({ reconciler: { excludedFamilies } }) =>
-      FAMILIES.flatMap((family) => one(excludedFamilies.has(family) ? 1 : 0, familyLabel(family))),
+      eachFamily(FAMILIES, (family) => (excludedFamilies.has(family) ? 1 : 0)),
   },
   nft_proxy_contested_service_ports: {
     help: "Service ports that lost an address and port to another",
@@ -181,7 +181,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   nft_proxy_localhost_nodeport_connections: {
     help: "Connections through loopback NodePorts",
-    on: { loopbackChanged: ({ connections }) => one(connections) },
+    scrape: ({ loopback }) => one(loopback.connections),
   },
   nft_proxy_localhost_nodeport_refused_total: {
     help: "Connections to loopback NodePorts that were not served: over the limit, or no endpoint reached",

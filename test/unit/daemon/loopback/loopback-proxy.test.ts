@@ -2,11 +2,7 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { afterEach, describe, expect, test } from "vitest";
-import {
-  type LoopbackNodePort,
-  type LoopbackObserver,
-  LoopbackProxy,
-} from "../../../../src/daemon/loopback/loopback-proxy.ts";
+import { type LoopbackNodePort, LoopbackProxy } from "../../../../src/daemon/loopback/loopback-proxy.ts";
 import { named } from "../../../support/build.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 import { memoryLogger } from "../../../support/memory-logger.ts";
@@ -34,30 +30,28 @@ async function endpoint(serve: (socket: Socket) => void): Promise<{ server: Serv
   return { server, port: (server.address() as AddressInfo).port };
 }
 
-interface Seen {
-  listeners: number;
-  connections: number;
-  readonly bindFailures: unknown[];
-  readonly refused: string[];
-}
-
 function proxy(maxConnections = 100, target = "127.0.0.2") {
   const clock = new ManualClock();
   const logger = memoryLogger();
-  const seen: Seen = { listeners: 0, connections: 0, bindFailures: [], refused: [] };
-  const observer: LoopbackObserver = {
-    changed: (listeners, connections) => Object.assign(seen, { listeners: listeners.ip, connections }),
-    bindFailed: (_, error) => seen.bindFailures.push(error),
-    refused: (reason) => seen.refused.push(reason),
-  };
+  const [bindFailures, refused]: [unknown[], string[]] = [[], []];
   const made = new LoopbackProxy({
-    addresses: { ip: "127.0.0.1", ip6: "::1" },
     targets: { ip: target, ip6: "::1" },
     clock,
     logger,
-    observer,
+    onBindFailed: (_, error) => bindFailures.push(error),
+    onRefused: (reason) => refused.push(reason),
     maxConnections,
   });
+  const seen = {
+    get listeners() {
+      return made.listeners.ip;
+    },
+    get connections() {
+      return made.connections;
+    },
+    bindFailures,
+    refused,
+  };
   closers.push(() => made.close());
   return { proxy: made, clock, seen, logger };
 }
