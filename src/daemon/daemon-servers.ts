@@ -1,7 +1,9 @@
+import type { Registry } from "prom-client";
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ListenAddress } from "../config/addresses.ts";
 import type { ProxyOptions } from "../config/options.ts";
+import type { DaemonInput } from "./daemon-input.ts";
 import { prepareSocket } from "./daemon-socket.ts";
 import {
   jsonAnswer,
@@ -59,26 +61,26 @@ function socketServer(path: string, routes: Routes, clock: Clock, logger: Logger
   return new RetryingServer({ name: "daemon socket", address: { path }, open, clock, logger });
 }
 
-/** The content of the metrics server. */
-export interface MetricsRoutesOptions {
-  /** A prom-client registry. */
-  readonly registry: { metrics(): Promise<string>; readonly contentType: string };
-  /** The status page. */
-  readonly page: Route;
-  /** The effective configuration, a KubeProxyConfiguration as plain data. */
-  readonly config: () => unknown;
-  /** The given flags, by name. */
-  readonly flags: ReadonlyMap<string, string>;
-  readonly version: string;
-  /** Milliseconds since 1970. */
-  readonly startedAt: number;
-  /** Wall clock, milliseconds. */
-  readonly now: () => number;
-}
-
-/** Returns the routes of the metrics server: kube-proxy's paths and the status page. */
-export function metricsRoutes(options: MetricsRoutesOptions): Routes {
-  const { registry, page, config, flags } = options;
+/**
+ * Returns the routes of the metrics server: kube-proxy's paths and the status page.
+ * @param startedAt milliseconds since 1970
+ * @param config returns the effective configuration, a KubeProxyConfiguration as plain data
+ */
+export function metricsRoutes(
+  { flags, version }: Pick<DaemonInput, "flags" | "version">,
+  clock: Pick<Clock, "now">,
+  registry: Pick<Registry, "metrics" | "contentType">,
+  startedAt: number,
+  config: () => unknown,
+  page: Route,
+): Routes {
+  const status = () => [
+    ["Started", new Date(startedAt).toUTCString()],
+    ["Up", `${Math.floor((clock.now() - startedAt) / 1000)} s`],
+    ["Node version", process.version],
+    ["Binary version", version],
+    ["Paths", [...routes.keys()].sort().join(" ")],
+  ];
   const routes: Routes = new Map<string, Route>([
     ["/", page],
     [
@@ -88,23 +90,13 @@ export function metricsRoutes(options: MetricsRoutesOptions): Routes {
     ["/healthz", () => textAnswer("ok")],
     ["/proxyMode", () => textAnswer("nftables")],
     ["/configz", () => jsonAnswer(JSON.stringify({ "kubeproxy.config.k8s.io": config() }))],
-    ["/statusz", () => textAnswer(statusText(options, [...routes.keys()]))],
+    ["/statusz", () => textAnswer(lines("nft-proxy statusz", status()))],
     ["/flagz", () => textAnswer(lines("nft-proxy flagz", [...flags].sort()))],
   ]);
   return routes;
 }
 
-function statusText({ startedAt, now, version }: MetricsRoutesOptions, paths: readonly string[]): string {
-  return lines("nft-proxy statusz", [
-    ["Started", new Date(startedAt).toUTCString()],
-    ["Up", `${Math.floor((now() - startedAt) / 1000)} s`],
-    ["Node version", process.version],
-    ["Binary version", version],
-    ["Paths", [...paths].sort().join(" ")],
-  ]);
-}
-
-function lines(title: string, rows: readonly (readonly [string, string])[]): string {
+function lines(title: string, rows: readonly (readonly string[])[]): string {
   return [
     title,
     "For debugging by people: the layout may change.",

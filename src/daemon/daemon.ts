@@ -14,7 +14,7 @@ import { failedServerEvent, implausibleListEvent, nodeSubject, startingEvent } f
 import { annotationEvents, syncEvents } from "./events/sync-events.ts";
 import { type HealthTracker, isServed } from "./health/health.ts";
 import { healthRoutes } from "./health/health-routes.ts";
-import { HeapKeeper } from "./heap-keeper.ts";
+import { heapKeeper } from "./heap-keeper.ts";
 import { hostServices } from "./host-subscribers.ts";
 import type { RetryingServer } from "./http/retrying-server.ts";
 import { Metrics } from "./metrics/metrics.ts";
@@ -60,17 +60,16 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const metrics = new Metrics();
   metrics.observe("started", { version: input.version, ...input.hostVersions });
   const events = new EventRecorder({
-    sink: dryRun ? NO_EVENTS : input.objects.eventSink,
+    send: dryRun ? NO_EVENTS : input.objects.sendEvent,
     clock,
     logger,
     instance: input.nodeName,
     onDropped: () => metrics.observe("eventDropped", undefined),
   });
-  input.objects.observe({
+  const proxier = createProxier(input, options, host, {
     onRequest: (outcome) => metrics.observe("apiRequest", outcome),
     onImplausible: (resource) => events.record(implausibleListEvent(resource)),
   });
-  const proxier = createProxier(input, options, host);
   const readings = createReadings(input, proxier, metrics, events);
   const reports = new Reports(input, options, proxier, readings);
   const isFamilyServed = (family: Family) => isServed(reports.judge(), family);
@@ -86,7 +85,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   const upkeep = new Upkeep(input, options, proxier, services.addressesRead, (at) => {
     reports.history.verifiedAt = at;
   });
-  const heap = new HeapKeeper(clock, system.compactHeap);
+  const heap = heapKeeper(clock, system.compactHeap);
   const { cache } = proxier;
   const subscribers: readonly SyncSubscriber[] = [
     // Before the history, which ends the time before the first sync.
@@ -109,14 +108,14 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     healthz: healthRoutes(reports, clock, (path, status) =>
       metrics.observe("healthAnswer", { path, status }),
     ),
-    metrics: metricsRoutes({
-      ...input,
-      now: () => clock.now(),
-      registry: metrics.registry,
-      page: async (query) => statusPage(await reports.status(upkeep.costlyTables), query),
-      config: () => configurationOf(current),
-      startedAt: reports.startedAt,
-    }),
+    metrics: metricsRoutes(
+      input,
+      clock,
+      metrics.registry,
+      reports.startedAt,
+      () => configurationOf(current),
+      async (query) => statusPage(await reports.status(upkeep.costlyTables), query),
+    ),
     socket: daemonSocketRoutes(input, proxier, upkeep.verifier, reports, readings.features),
   };
   const servers = daemonServers(current, routes, clock, logger, (server, error) =>

@@ -2,7 +2,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import type { Clock, Timer } from "../base/clock.ts";
 import { deltaSize } from "../nft/delta.ts";
-import type { SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
+import type { SyncReport } from "../sync/sync-report.ts";
 
 /** Time that the daemon must be idle before it returns memory, as changes take precedence. Milliseconds. */
 const QUIET = 3000;
@@ -10,36 +10,31 @@ const QUIET = 3000;
 /** Number of elements sent, and endpoints decoded, that leave about 100 MB of garbage. */
 const MUCH = 10_000;
 
-/** Returns memory to the system when the daemon is idle after much work. */
-export class HeapKeeper implements SyncSubscriber {
-  readonly #clock: Clock;
-  readonly #compact: () => void;
-  #done = 0;
-  #timer: Timer | undefined;
-  #stopped = false;
-
-  /** @param compact returns unused memory to the system; blocks for about 0.1 s */
-  constructor(clock: Clock, compact: () => void) {
-    this.#clock = clock;
-    this.#compact = compact;
-  }
-
-  synced({ kind, deltas }: Pick<SyncReport, "kind" | "deltas">): void {
-    // A full sync compares everything, which is much work, even if it sends nothing.
-    this.#done += kind === "full" ? MUCH : deltaSize(deltas).elements;
-    this.#timer?.cancel();
-    if (this.#done < MUCH || this.#stopped) return;
-    this.#timer = this.#clock.after(QUIET, () => {
-      this.#done = 0;
-      this.#compact();
-    });
-  }
-
-  /** Cancels a pending compaction. */
-  stop(): void {
-    this.#stopped = true;
-    this.#timer?.cancel();
-  }
+/**
+ * Returns a subscriber that returns memory to the system when the daemon is idle after much work. `stop`
+ * cancels a pending compaction.
+ * @param compact returns unused memory to the system; blocks for about 0.1 s
+ */
+export function heapKeeper(clock: Clock, compact: () => void) {
+  let done = 0;
+  let timer: Timer | undefined;
+  let isStopped = false;
+  return {
+    synced({ kind, deltas }: Pick<SyncReport, "kind" | "deltas">): void {
+      // A full sync compares everything, which is much work, even if it sends nothing.
+      done += kind === "full" ? MUCH : deltaSize(deltas).elements;
+      timer?.cancel();
+      if (done < MUCH || isStopped) return;
+      timer = clock.after(QUIET, () => {
+        done = 0;
+        compact();
+      });
+    },
+    stop(): void {
+      isStopped = true;
+      timer?.cancel();
+    },
+  };
 }
 
 /** Time for the engine to free the garbage of the first collection. Milliseconds. */

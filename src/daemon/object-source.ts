@@ -15,10 +15,10 @@ import { clusterSource } from "../kube/reflector/cluster-source.ts";
 import { listUnservedServices } from "../kube/reflector/list-once.ts";
 import type { ObjectSource, ResourceName, SourceErrorKind, SourceHandlers } from "../kube/source.ts";
 import type { EnabledFeatures } from "../model/features.ts";
-import { apiEventSink, type EventSink, NO_EVENTS } from "./events/event-recorder.ts";
+import { apiEventSink, NO_EVENTS, type SendEvent } from "./events/event-recorder.ts";
 
 /** Callbacks about an API server. */
-interface OriginObserver {
+export interface OriginObserver {
   readonly onRequest: ApiRequestObserver;
   /** Called for the first of several lists without any known object. */
   readonly onImplausible: (resource: ResourceName) => void;
@@ -27,12 +27,14 @@ interface OriginObserver {
 /** The source of a daemon's objects, and the destination of its Events. */
 export interface ObjectOrigin {
   /** @param nodes returns the number of the cluster's nodes, 0 if it is unknown */
-  readonly makeSource: (handlers: SourceHandlers, nodes: () => number) => ObjectSource;
-  readonly eventSink: EventSink;
+  readonly makeSource: (
+    handlers: SourceHandlers,
+    nodes: () => number,
+    observer: OriginObserver,
+  ) => ObjectSource;
+  readonly sendEvent: SendEvent;
   /** Returns the Services that the source excludes. Never rejects. */
   readonly unservedServices: () => Promise<UnservedServices>;
-  /** Sets the observer; there are no calls for files. */
-  readonly observe: (observer: OriginObserver) => void;
   /** Returns the API servers, or their proxies, that it has connected to; none for files. */
   readonly apiServers: () => readonly ServerAddress[];
   /** What to do about a failure to follow it. */
@@ -73,12 +75,12 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
   const connect = () => loadConnection({ kubeconfig, master, env });
   // Reports a configuration without a server immediately, instead of retrying.
   await connect();
-  let observer: OriginObserver | undefined;
+  let onRequest: ApiRequestObserver = () => {};
   const servers = new ServerAddresses();
   const client = new ApiClient({
     connect,
     userAgent,
-    onRequest: (outcome) => observer?.onRequest(outcome),
+    onRequest: (outcome) => onRequest(outcome),
     onSocket: (url, socket) => servers.follow(url, socket),
   });
   const problems = new ObjectProblemLog(systemClock, logger, "invalid parts of an object are ignored");
@@ -88,17 +90,14 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
     else problems.add(object, diagnostics, { object, diagnostics });
   }, options.features);
   return {
-    makeSource: (given, nodes) => {
+    makeSource: (given, nodes, { onImplausible, ...observer }) => {
+      onRequest = observer.onRequest;
       const handlers = watchForNode(given, nodeName, () => nodeNames(client), logger);
       const own = { client, nodeName, decoders, handlers, clock: systemClock, random: Math.random, logger };
-      const onImplausible = (resource: ResourceName) => observer?.onImplausible(resource);
       return clusterSource({ ...own, hasRules, onImplausible, nodes });
     },
-    eventSink: apiEventSink(client),
+    sendEvent: apiEventSink(client),
     unservedServices: () => listUnservedServices(client, systemClock),
-    observe: (given) => {
-      observer = given;
-    },
     apiServers: () => servers.all(),
     remedy: (kind) => API_REMEDIES[kind] ?? "see the log of the API server",
     close: () => client.close(),
@@ -121,9 +120,8 @@ export function fileOrigin(
       const handlers = watchForNode(given, nodeName, async () => [], logger);
       return new FileSource({ paths, handlers, clock: systemClock, logger, features });
     },
-    eventSink: NO_EVENTS,
+    sendEvent: NO_EVENTS,
     unservedServices: () => unservedInFiles(paths),
-    observe: () => {},
     apiServers: () => [],
     remedy: () => "correct the files of --from; they are read again when they change",
     close: () => {},

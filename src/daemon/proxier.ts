@@ -9,6 +9,7 @@ import { type HostView, NodeContextReader } from "../sync/node-context.ts";
 import { Reconciler } from "../sync/reconciler.ts";
 import { SyncLoop } from "../sync/sync-loop.ts";
 import type { DaemonInput } from "./daemon-input.ts";
+import type { OriginObserver } from "./object-source.ts";
 
 /**
  * The parts that program the kernel from the objects of the cluster, in the order in which they process a
@@ -20,11 +21,13 @@ export type Proxier = Readonly<ReturnType<typeof createProxier>>;
  * Makes a proxier; nothing runs yet.
  * @param options returns the current options
  * @param host the host at the start
+ * @param observer of the API server
  */
 export function createProxier(
   { options: initial, nodeName, nft, tables, system, logger, objects, dryRun }: DaemonInput,
   options: () => ProxyOptions,
   host: HostView,
+  observer: OriginObserver,
 ) {
   const { clock } = system;
   const cache = new ObjectCache(nodeName, options());
@@ -32,7 +35,7 @@ export function createProxier(
   const awaitsPodCIDRs = initial.detectLocal.kind === "node-cidr";
   const onChange = () => runner.request();
   const tracker = new ChangeTracker({ cache, clock, logger, onChange, awaitsPodCIDRs });
-  const source = objects.makeSource(tracker.handlers(), () => cache.countNodes());
+  const source = objects.makeSource(tracker.handlers(), () => cache.countNodes(), observer);
   const { readHost } = system;
   const { apiServers } = objects;
   const nodeContext = new NodeContextReader({ options, cache, host, apiServers, readHost });

@@ -9,10 +9,9 @@ export function idleOrigin(
 ): Origin {
   return {
     makeSource,
-    observe: () => {},
     apiServers: () => [],
     remedy: () => "see the log of the API server",
-    eventSink: { send: async () => {} },
+    sendEvent: async () => {},
     unservedServices: async () => unserved,
   };
 }

@@ -9,20 +9,17 @@ import { NamespaceTokens } from "../../base/namespace-tokens.ts";
 import type { ApiClient } from "../../kube/client/client.ts";
 import { boundedEvent, type EventNote, eventNamespace, eventObject, seriesPatch } from "./events.ts";
 
-/** Sends Events to the API server. */
-export interface EventSink {
-  /**
-   * Creates (`POST`) or merge-patches (`PATCH`) an object. Rejects if the API server is unavailable or
-   * refuses it: with {@link Gone} if that is no fault.
-   */
-  send(method: "POST" | "PATCH", path: string, body: object): Promise<void>;
-}
+/**
+ * Sends an Event to the API server: creates (`POST`) or merge-patches (`PATCH`) an object. Rejects if the API
+ * server is unavailable or refuses it: with {@link Gone} if that is no fault.
+ */
+export type SendEvent = (method: "POST" | "PATCH", path: string, body: object) => Promise<void>;
 
 /** The namespace of an Event is being deleted, or it or the Event is gone. */
 export class Gone extends Error {}
 
 /** Discards Events, as there is no API server. */
-export const NO_EVENTS: EventSink = { send: async () => {} };
+export const NO_EVENTS: SendEvent = async () => {};
 
 /** Maximum time to send an Event, as others wait for it. Milliseconds. */
 const TIMEOUT = 10_000;
@@ -34,25 +31,21 @@ const CONFLICT = 409;
 const ENDING = "because it is being terminated";
 
 /** Sends Events over the connection of the reflectors. */
-export function apiEventSink(client: ApiClient): EventSink {
-  return {
-    async send(method, path, body) {
-      const signal = AbortSignal.timeout(TIMEOUT);
-      const answer = await client.request({ method, path, body, signal });
-      const said = await text(answer.body);
-      const { status } = answer;
-      if (status < 300 || (method === "POST" && status === CONFLICT)) return;
-      const reason = `${method} ${path}: ${status} ${said.slice(0, 200)}`;
-      throw status === 404 || (status === 403 && said.includes(ENDING))
-        ? new Gone(reason)
-        : new Error(reason);
-    },
+export function apiEventSink(client: ApiClient): SendEvent {
+  return async (method, path, body) => {
+    const signal = AbortSignal.timeout(TIMEOUT);
+    const answer = await client.request({ method, path, body, signal });
+    const said = await text(answer.body);
+    const { status } = answer;
+    if (status < 300 || (method === "POST" && status === CONFLICT)) return;
+    const reason = `${method} ${path}: ${status} ${said.slice(0, 200)}`;
+    throw status === 404 || (status === 403 && said.includes(ENDING)) ? new Gone(reason) : new Error(reason);
   };
 }
 
 /** Options of {@link EventRecorder}. */
 export interface EventRecorderOptions {
-  readonly sink: EventSink;
+  readonly send: SendEvent;
   readonly clock: Clock;
   readonly logger: Logger;
   /** The node's name. */
@@ -235,7 +228,7 @@ export class EventRecorder {
 
   async #deliver(method: "POST" | "PATCH", path: string, body: object): Promise<void> {
     try {
-      await this.#options.sink.send(method, path, body);
+      await this.#options.send(method, path, body);
       this.#failures.end();
     } catch (error) {
       if (!(error instanceof Gone)) this.#failures.add(messageOf(error));

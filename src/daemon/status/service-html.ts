@@ -1,14 +1,14 @@
 import { FAMILY_NAMES } from "../../base/family.ts";
 import { counted, socketText } from "../../base/text.ts";
 import { FEATURES } from "../../features/registry.ts";
-import type { ConnectionLookup } from "../../features/seam/daemon-part.ts";
 import type { Service } from "../../model/service.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { portsText } from "../../ruleset/keys.ts";
-import { affinitySecondsOf, type FamilyContext } from "../../ruleset/node-context.ts";
+import { affinitySecondsOf } from "../../ruleset/node-context.ts";
 import { REFUSAL_CAUSES } from "../../ruleset/refusal-causes.ts";
 import type { EndpointView, FrontendView, ServicePortView } from "../../ruleset/service-view.ts";
 import { EXCLUSION_NAMES, ORIGIN_NAMES } from "../../ruleset/service-view.ts";
+import type { DaemonStatus } from "./daemon-status.ts";
 import { clipped, type Html, html, type Tone } from "./html.ts";
 import type { ListedService } from "./service-list.ts";
 
@@ -20,16 +20,7 @@ const LONGEST_VERDICT = 200;
 
 /** Options of the view of a Service. */
 export interface ServiceDetail {
-  /** Returns why a service port is quarantined; undefined if it is not. */
-  readonly quarantined: (view: ServicePortView) => string | undefined;
-  /** Whether its last change is not in the kernel yet. */
-  readonly isPending: boolean;
-  /** That of one family; undefined if none is programmed. */
-  readonly context: FamilyContext | undefined;
-  /** Whether intervals of ports are only served at addresses that are not the node's own. */
-  readonly areIntervalsVirtual: boolean;
-  /** Undefined if connections are not counted. */
-  readonly connections: ConnectionLookup | undefined;
+  readonly status: DaemonStatus;
   /** Maximum number of rows for each service port, and how many of them may be endpoints. */
   readonly rows: number;
   readonly mostEndpoints: number;
@@ -46,14 +37,17 @@ export function serviceHtml(
   views: readonly ServicePortView[],
   detail: ServiceDetail,
 ): Html {
+  const isPending = detail.status.pending.services.includes(service.name);
   const part = to - from === ports ? undefined : html` <small>ports ${from + 1} to ${to} of ${ports}</small>`;
   return html`<article>
-<h3><a href="${detail.link}">${service.name}</a>${badges(service, views, detail)}${part}${detail.isPending ? html` <span class="idle">pending: not in the kernel yet</span>` : undefined}</h3>
+<h3><a href="${detail.link}">${service.name}</a>${badges(service, views, detail.status)}${part}${isPending ? html` <span class="idle">pending: not in the kernel yet</span>` : undefined}</h3>
 ${views.map((view) => portHtml(view, detail))}</article>
 `;
 }
 
-function badges(service: Service, views: readonly ServicePortView[], { context }: ServiceDetail): Html[] {
+/** The words are the same in both families; there are none if no family is programmed. */
+function badges(service: Service, views: readonly ServicePortView[], status: DaemonStatus): Html[] {
+  const [context] = status.nodeContext;
   if (context === undefined) return [];
   const isKept = views.every(({ port }) => port.service.affinitySeconds > 0);
   const sticky = isKept ? `sticky ${affinitySecondsOf(service, context)} s` : "session affinity not kept";
@@ -77,7 +71,7 @@ function portHtml(view: ServicePortView, detail: ServiceDetail): Html {
   const hidden = moreHtml(frontends.length - shown.length, port, detail);
   const mostEndpoints = Math.min(detail.mostEndpoints, detail.rows - shown.length);
   return html`<div class="port"><h4>${name}${port.spec.port}/${port.spec.protocol} <small>${FAMILY_NAMES[port.family]}</small></h4>
-<ul class="frontends">${shown.map((frontend) => frontendHtml(view, frontend, detail))}${hidden && html`<li>${hidden}</li>`}</ul>
+<ul class="frontends">${shown.map((frontend) => frontendHtml(port, frontend, detail.status))}${hidden && html`<li>${hidden}</li>`}</ul>
 ${endpointsHtml(view, mostEndpoints, detail)}</div>
 `;
 }
@@ -89,14 +83,15 @@ function moreHtml(count: number, { service }: ServicePort, { isOne, link }: Serv
   return html`<p class="none"><a href="${link}">and ${count} more</a></p>`;
 }
 
-function frontendHtml(view: ServicePortView, frontend: FrontendView, detail: ServiceDetail): Html {
-  const { port } = view;
+function frontendHtml(port: ServicePort, frontend: FrontendView, status: DaemonStatus): Html {
   const { origin, address, guarded } = frontend;
-  const verdict = frontendVerdict(frontend, port.service.name, detail.quarantined(view));
+  const verdict = frontendVerdict(frontend, port.service.name, status.quarantined.get(port.key));
   const ports = portsText(frontend);
   const place = address === "" ? `:${ports}` : socketText(address, ports);
-  const count = detail.connections?.toFrontend(port, frontend);
-  const notHere = detail.areIntervalsVirtual && frontend.lastPort !== undefined && origin !== "cluster-ip";
+  const count = status.connections?.toFrontend(port, frontend);
+  // Intervals of ports are then only served at addresses that are not the node's own.
+  const areVirtual = Object.values(status.state.families).some((one) => one.areIntervalsVirtual);
+  const notHere = areVirtual && frontend.lastPort !== undefined && origin !== "cluster-ip";
   const words = `${guarded ? ", source ranges" : ""}${notHere ? ", not where the address is the node's own" : ""}`;
   return html`<li><code>${place}</code> <small>${ORIGIN_NAMES[origin]}${words}</small> ${verdictHtml(verdict)}${countHtml(count)}</li>
 `;
@@ -116,12 +111,12 @@ function endpointsHtml(
   const hints =
     choice.topology === "none" ? "" : `, ${choice.topology === "same-zone" ? "zone" : "node"} hints followed`;
   return html`<details${detail.isOne ? html` open` : undefined}><summary>${used} of ${counted(endpoints.length, "endpoint")} used${left > 0 ? `, ${left} excluded` : ""}${hints}</summary>
-<table><thead><tr><th>Endpoint<th>State<th>Node<th>Zone<th>Pod${detail.connections === undefined ? undefined : html`<th class="number">Connections`}</thead><tbody>
-${shown.map((view) => endpointHtml(port, view, detail))}</tbody></table>
+<table><thead><tr><th>Endpoint<th>State<th>Node<th>Zone<th>Pod${detail.status.connections === undefined ? undefined : html`<th class="number">Connections`}</thead><tbody>
+${shown.map((view) => endpointHtml(port, view, detail.status))}</tbody></table>
 ${moreHtml(more, port, detail)}</details>`;
 }
 
-function endpointHtml(owner: ServicePort, view: EndpointView, { connections }: ServiceDetail): Html {
+function endpointHtml(owner: ServicePort, view: EndpointView, { connections }: DaemonStatus): Html {
   const { address, port, local, source } = view.endpoint;
   const count = connections?.toEndpoint(owner, address, port);
   return html`<tr><td><code>${socketText(address, port)}</code><td>${verdictHtml(endpointVerdict(view))}<td>${clipped(source.nodeName, LONGEST_CELL)}${local ? html` <span class="badge">this node</span>` : undefined}<td>${clipped(source.zone, LONGEST_CELL)}<td>${clipped(source.pod, LONGEST_CELL)}${count === undefined ? undefined : html`<td class="number" data-unit="connections">${count}`}

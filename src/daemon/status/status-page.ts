@@ -126,7 +126,6 @@ function servicesHtml(status: DaemonStatus, query: StatusQuery): Html {
   const problems = servicesWithProblems(status);
   const list = listServices(status, problems, query);
   const isOne = query.service !== "";
-  const pending = new Set(status.pending.services);
   const ports = list.services.reduce((sum, { from, to }) => sum + to - from, 0);
   const rows = Math.floor(ROWS_OF_PAGE / Math.max(ports, 1));
   const services = list.services.flatMap((listed) => {
@@ -134,18 +133,9 @@ function servicesHtml(status: DaemonStatus, query: StatusQuery): Html {
     const service = status.cache.service(name);
     if (service === undefined) return [];
     const views = viewService(status.cache, name, status.nodeContext, status.state, listed);
-    const detail = {
-      quarantined: ({ port }: (typeof views)[number]) => status.quarantined.get(port.key),
-      isPending: pending.has(name),
-      context: status.nodeContext[0],
-      areIntervalsVirtual: Object.values(status.state.families).some((one) => one.areIntervalsVirtual),
-      connections: status.connections,
-      rows,
-      mostEndpoints: isOne ? rows : ENDPOINTS_IN_LIST,
-      isOne,
-      link: statusLink(query, { service: name, page: 1, text: "", problemsOnly: false }),
-    };
-    return [serviceHtml(service, listed, views, detail)];
+    const mostEndpoints = isOne ? rows : ENDPOINTS_IN_LIST;
+    const link = statusLink(query, { service: name, page: 1, text: "", problemsOnly: false });
+    return [serviceHtml(service, listed, views, { status, rows, mostEndpoints, isOne, link })];
   });
   const pager = pagerHtml(query, list, status.cache.serviceCount);
   const head = isOne

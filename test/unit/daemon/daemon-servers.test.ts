@@ -3,15 +3,14 @@ import { metricsRoutes } from "../../../src/daemon/daemon-servers.ts";
 import { textAnswer } from "../../../src/daemon/http/http-server.ts";
 
 describe("metricsRoutes", () => {
-  const table = metricsRoutes({
-    page: () => textAnswer("the page"),
-    registry: { metrics: async () => "up 1\n", contentType: "text/plain; version=0.0.4; charset=utf-8" },
-    config: () => ({ mode: "nftables" }),
-    flags: new Map([["v", "2"]]),
-    version: "1.2.3",
-    startedAt: 0,
-    now: () => 90_500,
-  });
+  const table = metricsRoutes(
+    { flags: new Map([["v", "2"]]), version: "1.2.3" },
+    { now: () => 90_500 },
+    { metrics: async () => "up 1\n", contentType: "text/plain; version=0.0.4; charset=utf-8" },
+    0,
+    () => ({ mode: "nftables" }),
+    () => textAnswer("the page"),
+  );
 
   test.each([
     ["/metrics", "up 1\n", "text/plain; version=0.0.4; charset=utf-8"],

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { HeapKeeper } from "../../../src/daemon/heap-keeper.ts";
+import { heapKeeper } from "../../../src/daemon/heap-keeper.ts";
 import { onlyElements, type TableDelta } from "../../../src/nft/delta.ts";
 import { renderAll } from "../../support/build.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
@@ -7,7 +7,7 @@ import { ManualClock } from "../../support/manual-clock.ts";
 function setUp() {
   const clock = new ManualClock();
   const collected: number[] = [];
-  return { clock, collected, keeper: new HeapKeeper(clock, () => collected.push(clock.now())) };
+  return { clock, collected, keeper: heapKeeper(clock, () => collected.push(clock.now())) };
 }
 
 /** Returns a delta of one table with this number of deleted elements. */
@@ -19,7 +19,7 @@ function elements(count: number): TableDelta[] {
   return [onlyElements({ family: "ip", table: ip.name }, [{ spec, deleted, added: [] }])];
 }
 
-describe("HeapKeeper", () => {
+describe("heapKeeper", () => {
   test("collects garbage once the daemon has been quiet after a full sync", () => {
     const { clock, collected, keeper } = setUp();
     keeper.synced({ kind: "full", deltas: [] });

@@ -31,7 +31,7 @@ async function usedByEvents(): Promise<string[]> {
     used.push(permission(method === "POST" ? "create" : "patch", path));
   };
   const recorder = new EventRecorder({
-    ...{ sink: { send }, clock, logger: memoryLogger(), instance: "n", makeId: () => "id" },
+    ...{ send, clock, logger: memoryLogger(), instance: "n", makeId: () => "id" },
     onDropped: () => {
       throw new Error("dropped");
     },

@@ -37,9 +37,9 @@ afterEach(() => {
 });
 
 test("apiEventSink creates an Event with JSON, and changes it with a merge patch", async () => {
-  const sink = apiEventSink(client);
-  await sink.send("POST", "/apis/events", { a: 1 });
-  await sink.send("PATCH", "/apis/events/x", { b: 2 });
+  const send = apiEventSink(client);
+  await send("POST", "/apis/events", { a: 1 });
+  await send("PATCH", "/apis/events/x", { b: 2 });
   expect(requests).toEqual([
     ["POST", "/apis/events", "application/json", { a: 1 }],
     ["PATCH", "/apis/events/x", "application/merge-patch+json", { b: 2 }],
@@ -48,16 +48,14 @@ test("apiEventSink creates an Event with JSON, and changes it with a merge patch
 
 test("an Event that another node has already created counts as created", async () => {
   status = 409;
-  const sink = apiEventSink(client);
-  await sink.send("POST", "/apis/events", {});
-  await expect(sink.send("PATCH", "/apis/events/x", {})).rejects.toThrow("409");
+  const send = apiEventSink(client);
+  await send("POST", "/apis/events", {});
+  await expect(send("PATCH", "/apis/events/x", {})).rejects.toThrow("409");
 });
 
 test("apiEventSink rejects with the status if the API server refuses an Event", async () => {
   status = 403;
-  await expect(apiEventSink(client).send("POST", "/apis/events", {})).rejects.toThrow(
-    "POST /apis/events: 403",
-  );
+  await expect(apiEventSink(client)("POST", "/apis/events", {})).rejects.toThrow("POST /apis/events: 403");
 });
 
 test.each([
@@ -66,8 +64,6 @@ test.each([
   [403, '{"message":"User \\"system:serviceaccount\\" cannot create resource \\"events\\""}', false],
 ])("an Event refused with %i %s is no fault: %s", async (code, text, isGone) => {
   [status, answer] = [code, text];
-  const error = await apiEventSink(client)
-    .send("POST", "/apis/events", {})
-    .catch((caught) => caught);
+  const error = await apiEventSink(client)("POST", "/apis/events", {}).catch((caught) => caught);
   expect(error instanceof Gone).toBe(isGone);
 });

@@ -114,12 +114,10 @@ describe("EventRecorder", () => {
     const state: { refuses: boolean; gate: Promise<void> } = { refuses: false, gate: Promise.resolve() };
     let ids = 0;
     const recorder = new EventRecorder({
-      sink: {
-        async send(...request) {
-          await state.gate;
-          if (state.refuses) throw new Error("connection refused");
-          sent.push(request);
-        },
+      send: async (...request) => {
+        await state.gate;
+        if (state.refuses) throw new Error("connection refused");
+        sent.push(request);
       },
       clock,
       logger: memoryLogger(),

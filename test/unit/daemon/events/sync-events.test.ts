@@ -18,7 +18,7 @@ function setUp() {
     sent.push(body as EventNote);
   };
   const events = new EventRecorder({
-    sink: { send },
+    send,
     clock,
     random: () => 0.5,
     logger,
