@@ -136,6 +136,7 @@ export interface Row {
   readonly reload?: "now" | undefined;
   readonly isUnset?: Field["isUnset"];
   readonly note?: string;
+  readonly warning?: Field["warning"];
 }
 
 /** A type of options: the form of the field, and the conversions. */
@@ -152,12 +153,11 @@ interface Kind<Raw, Value> {
 /** Returns the option of one row. */
 export function optionOf<Raw, Value>(row: Row, kind: Kind<Raw, Value>): Option<Value> {
   const flag = row.flag && kind.values ? { values: kind.values, ...row.flag } : row.flag;
-  const { path, preset, note, isUnset = kind.isUnset, reload } = row;
+  const { path, preset, note, isUnset = kind.isUnset, reload, warning } = row;
   const flags = flag === undefined ? [] : [fieldFlag(flag, kind.flagType, path)];
+  const more = { ...(isUnset && { isUnset }), ...(note && { note }), ...(warning && { warning }) };
   return {
-    fields: [
-      { path, schema: kind.schema, preset, flags, ...(isUnset && { isUnset }), ...(note && { note }) },
-    ],
+    fields: [{ path, schema: kind.schema, preset, flags, ...more }],
     parse: ([raw]) => kind.parse(raw as Raw),
     print: (value) => [kind.print(value)],
     reload,

@@ -20,21 +20,19 @@ interface MasqueradeFields {
  * @param as whether messages name the file's fields, or flags
  */
 export function modeWarnings(given: ModeSettings, as: "fields" | "flags"): ConfigWarning[] {
-  const areFlags = as === "flags";
-  return [
-    ...otherModeWarnings(given.mode, areFlags ? "--proxy-mode" : "mode"),
-    ...fieldWarnings(given, areFlags),
-    ...masqueradeWarnings(given, areFlags ? "--iptables-masquerade-bit" : "iptables.masqueradeBit"),
-  ];
+  return [...MODE_FIELDS, ...FEATURE_FIELDS].flatMap(({ path, flags: [flag], warning }) => {
+    const subject = as === "flags" && flag !== undefined ? `--${flag.name}` : path;
+    const message = warning?.(given, subject);
+    return message === undefined ? [] : [{ subject, message }];
+  });
 }
 
 /** Warns that another mode of kube-proxy is run as nftables. */
-function otherModeWarnings(mode: ModeSettings["mode"], subject: string): ConfigWarning[] {
-  if (mode !== "iptables" && mode !== "ipvs" && mode !== "") return [];
+function otherModeWarning({ mode }: ModeSettings, subject: string): string | undefined {
+  if (mode !== "iptables" && mode !== "ipvs" && mode !== "") return undefined;
   const given =
     mode === "" ? `${subject} is "", which means iptables for kube-proxy` : `${subject} is ${mode}`;
-  const message = `${given}: nft-proxy always programs nftables, and serves NodePorts on the addresses that nodePortAddresses selects, by default the node's primary ones`;
-  return [{ subject, message }];
+  return `${given}: nft-proxy always programs nftables, and serves NodePorts on the addresses that nodePortAddresses selects, by default the node's primary ones`;
 }
 
 /** kube-proxy's default of `masqueradeBit`, in each of its modes. */
@@ -57,30 +55,17 @@ export function masqueradeSettings({ mode, iptables, nftables }: ModeSettings): 
   };
 }
 
-function masqueradeWarnings(given: ModeSettings, bit: string): ConfigWarning[] {
-  const used = masqueradeSettings(given);
-  const { masqueradeAll, masqueradeBit } = given.iptables ?? {};
-  const reason =
-    given.mode === "nftables"
-      ? "it has an effect in modes other than nftables only"
-      : "nftables.masqueradeBit overrides it";
-  return [
-    ...(masqueradeAll === true && !used.masqueradeAll
-      ? [ignoredWarning("iptables.masqueradeAll", reason)]
-      : []),
-    ...(typeof masqueradeBit === "number" && masqueradeBit !== used.masqueradeBit
-      ? [ignoredWarning(bit, reason)]
-      : []),
-  ];
-}
-
-/** Warns about settings of other modes that options of features use. */
-function fieldWarnings(given: ModeSettings, areFlags: boolean): ConfigWarning[] {
-  return FEATURE_FIELDS.flatMap(({ path, flags: [flag], warning }) => {
-    const subject = areFlags && flag !== undefined ? `--${flag.name}` : path;
-    const message = warning?.(given, subject);
-    return message === undefined ? [] : [{ subject, message }];
-  });
+/** Returns the warning about a setting of the section `iptables`; false and absent ones need none. */
+function masqueradeWarning(name: keyof MasqueradeFields): Field["warning"] {
+  return (given: ModeSettings, subject) => {
+    const value = given.iptables?.[name] ?? false;
+    if (value === false || value === masqueradeSettings(given)[name]) return undefined;
+    const reason =
+      given.mode === "nftables"
+        ? "it has an effect in modes other than nftables only"
+        : "nftables.masqueradeBit overrides it";
+    return ignoredWarning(subject, reason).message;
+  };
 }
 
 /** The fields of features' options. */
@@ -103,14 +88,14 @@ export const MODE_FIELDS: readonly Field[] = [
       ...setting("proxy-mode", "nftables; iptables and ipvs are accepted, and run as nftables"),
       refuse: refuseOtherModes,
     },
-    reload: "now",
     note: 'nftables; "", iptables and ipvs are accepted with a warning, and run as nftables',
+    warning: otherModeWarning,
   }),
   boolean({
     path: "iptables.masqueradeAll",
     preset: undefined,
-    reload: "now",
     note: "in every mode but nftables, as in kube-proxy",
+    warning: masqueradeWarning("masqueradeAll"),
   }),
   integer({
     path: "iptables.masqueradeBit",
@@ -123,8 +108,8 @@ export const MODE_FIELDS: readonly Field[] = [
       ),
       refuse: refuseNoBit,
     },
-    reload: "now",
     note: "in every mode but nftables, as in kube-proxy, unless nftables.masqueradeBit is given",
+    warning: masqueradeWarning("masqueradeBit"),
   }),
 ].flatMap(({ fields }) => fields);
 

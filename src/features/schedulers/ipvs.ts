@@ -37,9 +37,9 @@ export const IPVS_FIELDS: readonly Field[] = text({
     "ipvs-scheduler",
     "With --proxy-mode=ipvs, the default scheduler: rr, wrr, sh and mh have an equivalent, others are replaced",
   ),
-  reload: "now",
   note: "with mode ipvs: rr, wrr, sh and mh have an equivalent, others are replaced with a warning",
-}).fields.map((field) => ({ ...field, warning }));
+  warning,
+}).fields;
 
 function warning(document: Document, subject: string): string | undefined {
   const given: SchedulerSettings = document;
