@@ -30,26 +30,24 @@ export function onSignals(
   handlers: Readonly<Record<"SIGHUP" | "SIGUSR1", () => void>>,
   logger: Logger,
 ): Ended {
-  let end: (reason: string, failed?: boolean) => void = () => {};
   let isEnding = false;
-  const promise = new Promise<End>((resolve) => {
-    end = (reason, failed = false) => resolve({ reason, failed });
-  });
   const keepAlive = setInterval(() => {}, KEEP_ALIVE_PERIOD);
-  for (const signal of ["SIGTERM", "SIGINT"] as const) {
-    // The kernel ignores a signal that process 1 of a container does not handle, so the second one needs a
-    // handler, too.
-    process.on(signal, () => {
-      if (isEnding) process.exit(KILLED + constants.signals[signal]);
-      isEnding = true;
-      end(signal);
-    });
-  }
   for (const [signal, handle] of Object.entries(handlers)) process.on(signal, handle);
   process.on("unhandledRejection", (error) => logger.error({ error: messageOf(error) }, "internal error"));
-  process.on("uncaughtException", (error) => {
-    logger.error({ error: messageOf(error) }, "internal error");
-    end("internal error", true);
+  const promise = new Promise<End>((resolve) => {
+    for (const signal of ["SIGTERM", "SIGINT"] as const) {
+      // The kernel ignores a signal that process 1 of a container does not handle, so the second one needs a
+      // handler, too.
+      process.on(signal, () => {
+        if (isEnding) process.exit(KILLED + constants.signals[signal]);
+        isEnding = true;
+        resolve({ reason: signal, failed: false });
+      });
+    }
+    process.on("uncaughtException", (error) => {
+      logger.error({ error: messageOf(error) }, "internal error");
+      resolve({ reason: "internal error", failed: true });
+    });
   });
   return { promise, release: () => clearInterval(keepAlive) };
 }

@@ -1,4 +1,4 @@
-import { type Level, type LogFn, type Logger as PinoLogger, pino } from "pino";
+import { type LogFn, type Logger as PinoLogger, pino } from "pino";
 import type { Logger } from "../base/logger.ts";
 import { escapeUnprintable, rounded } from "../base/text.ts";
 
@@ -75,18 +75,12 @@ function verbosityOf(level: string): { readonly v?: number } {
   return level === "debug" ? { v: 4 } : {};
 }
 
-const SHORT_LEVELS: Readonly<Record<string, string>> = {
-  debug: "D",
-  info: "I",
-  warn: "W",
-  error: "E",
-} satisfies Partial<Record<Level, string>>;
-
 /** Formats a line: `2026-11-20T10:00:00.000Z I full sync reason=start seconds=0.2`. */
 function textLine(json: string): string {
   const { level, v: _, ts, msg, ...fields } = JSON.parse(json) as Record<string, unknown>;
   const pairs = Object.entries(fields).map(([name, value]) => ` ${name}=${fieldText(value)}`);
-  return `${new Date(Number(ts)).toISOString()} ${SHORT_LEVELS[String(level)] ?? level} ${msg}${pairs.join("")}\n`;
+  const letter = String(level).charAt(0).toUpperCase();
+  return `${new Date(Number(ts)).toISOString()} ${letter} ${msg}${pairs.join("")}\n`;
 }
 
 function fieldText(value: unknown): string {

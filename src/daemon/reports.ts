@@ -47,14 +47,13 @@ export class Reports {
 
   /** Returns the current problems: see {@link problemsOf}. */
   problems(): readonly DaemonProblem[] {
-    const { cache, reconciler, source, tracker } = this.#proxier;
+    const { reconciler, source, tracker } = this.#proxier;
     return problemsOf({
       now: this.#input.system.clock.now(),
-      nodeName: cache.node.name,
       config: this.config,
       sources: source.states(),
       remedy: this.#input.objects.remedy,
-      ...this.health.state,
+      ...this.health.snapshot(),
       quarantined: reconciler.quarantined,
       lostFrontends: reconciler.state.lostFrontends,
       firstConflict: () => reconciler.state.conflicts(1)[0],

@@ -2,10 +2,10 @@ import type { Clock } from "../base/clock.ts";
 import { evidenceOf, messageOf } from "../base/errors.ts";
 import { FailureLog } from "../base/failure-log.ts";
 import { FAMILY_NAMES, type Family } from "../base/family.ts";
-import type { LogFields, Logger } from "../base/logger.ts";
+import type { Logger } from "../base/logger.ts";
 import { NamespaceLoggers } from "../base/namespace-loggers.ts";
 import { listText, listTextOf } from "../base/text.ts";
-import { namespaceOf, type ServiceName } from "../model/ids.ts";
+import { namespaceOf } from "../model/ids.ts";
 import { deltaSize } from "../nft/delta.ts";
 import { frontendText } from "../ruleset/keys.ts";
 import type { ConflictChanges, LostFrontend } from "../ruleset/lost-frontends.ts";
@@ -85,27 +85,23 @@ export class SyncLog implements SyncSubscriber {
     ports: readonly QuarantinedService[],
     textOf: (port: QuarantinedService) => string,
   ): void {
-    for (const port of ports)
-      this.#line(level, port.service, () => [{ servicePort: quarantinedText(port) }, textOf(port)]);
+    for (const port of ports) {
+      const make = () => [{ servicePort: quarantinedText(port) }, textOf(port)] as const;
+      this.#loggers.line(level, namespaceOf(port.service), make);
+    }
   }
 
   #logConflicts({ begun, ended }: ConflictChanges): void {
     for (const [service, lost] of lostByService(begun))
-      this.#line("warn", service, () => {
+      this.#loggers.line("warn", namespaceOf(service), () => {
         const winners = listText([...new Set(lost.map(({ winner }) => winner.service.name))]);
         const fields = { service, frontends: frontendsText(lost), winners };
         return [fields, "conflict: other Services have addresses and ports of this one"];
       });
-    for (const [service, lost] of lostByService(ended))
-      this.#line("info", service, () => [{ service, frontends: frontendsText(lost) }, "conflict ended"]);
-  }
-
-  #line(
-    level: "info" | "warn" | "error",
-    service: ServiceName,
-    make: () => readonly [LogFields, string],
-  ): void {
-    this.#loggers.line(level, namespaceOf(service), make);
+    for (const [service, lost] of lostByService(ended)) {
+      const make = () => [{ service, frontends: frontendsText(lost) }, "conflict ended"] as const;
+      this.#loggers.line("info", namespaceOf(service), make);
+    }
   }
 }
 

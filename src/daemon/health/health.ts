@@ -25,7 +25,7 @@ export interface HealthSnapshot {
   readonly lastSynced: number | undefined;
   /** Time since which the rules have been out of date; undefined if they are up to date. */
   readonly pendingSince: number | undefined;
-  /** Why they are out of date; "" if no reason but time is known. */
+  /** Why they are out of date, or why the last sync failed; "" if no reason but time is known. */
   readonly problem: string;
   readonly nodeName: string;
   /** Undefined until our Node object is first received. */
@@ -155,22 +155,14 @@ export class HealthTracker {
     return wallTime(this.#clock, this.#startedAt);
   }
 
-  /** The state of the rules. */
-  get state(): Pick<HealthSnapshot, "lastSynced" | "pendingSince" | "problem"> {
-    const { tracker, history } = this.#watched;
+  snapshot(): HealthSnapshot {
+    const { cache, tracker, history } = this.#watched;
     const { lastSyncedAt, problem = "" } = history;
     const waitingFor = this.#awaited === undefined ? tracker.waitingFor : [this.#awaited];
     return {
       lastSynced: lastSyncedAt,
       pendingSince: this.pendingSince,
       problem: waitingFor.length > 0 ? `waiting for ${waitingFor.join(", ")}` : problem,
-    };
-  }
-
-  snapshot(): HealthSnapshot {
-    const { cache, history } = this.#watched;
-    return {
-      ...this.state,
       families: this.#families,
       excluded: Object.fromEntries(history.excludedFamilies),
       nodeName: cache.node.name,

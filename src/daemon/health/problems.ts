@@ -14,22 +14,16 @@ import type { Conflict } from "../../ruleset/family-state.ts";
 import { frontendText } from "../../ruleset/keys.ts";
 import type { DaemonProblem } from "../../socket/daemon-protocol.ts";
 import type { Quarantine } from "../../sync/quarantine-changes.ts";
-import { outOfDateText } from "./health.ts";
+import { type HealthSnapshot, outOfDateText } from "./health.ts";
 
 /** What a daemon knows when it looks for its problems. Times are milliseconds since 1970. */
-export interface ProblemFacts {
+export interface ProblemFacts
+  extends Pick<HealthSnapshot, "lastSynced" | "pendingSince" | "problem" | "nodeName"> {
   readonly now: number;
-  readonly nodeName: string;
   readonly config: ConfigState;
   readonly sources: Readonly<Record<ResourceName, SourceState>>;
   /** What to do about a failure of the source. */
   readonly remedy: (kind: SourceErrorKind) => string;
-  /** When the rules were last up to date; undefined before the first sync. */
-  readonly lastSynced: number | undefined;
-  /** Since when they have not been; undefined if they are. */
-  readonly pendingSince: number | undefined;
-  /** Why they are not, or why the last sync failed; "" if unknown. */
-  readonly problem: string;
   readonly quarantined: Quarantine;
   /** Number of frontends that service ports want but others have. */
   readonly lostFrontends: number;
