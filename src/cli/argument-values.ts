@@ -5,6 +5,7 @@ import { quoted } from "../base/text.ts";
 import { isNamed, likelyService, type ServiceArgument } from "../inspect/explain/query.ts";
 import type { Desired } from "../inspect/load/desired.ts";
 import { namespaceOf, type ServiceName, serviceName } from "../model/ids.ts";
+import { canonicalAddress } from "../model/ip.ts";
 import { type Argv, textArgument } from "./command.ts";
 
 const LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
@@ -45,6 +46,24 @@ export function namespaceArgument(argv: Argv): string | undefined {
   const text = textArgument(argv, "namespace");
   if (text === undefined || NAMESPACE.test(text)) return text;
   throw badArgument(`--namespace must be the name of a namespace, not ${quoted(text)}`);
+}
+
+/**
+ * An address in canonical form, also given in brackets. Applications log IPv4 connections to dual-stack
+ * sockets as `::ffff:10.0.0.1`.
+ */
+export function addressOf(text: string): string | undefined {
+  return canonicalAddress(text.replace(/^\[(.*)\]$/, "$1").replace(/^::ffff:(?=[\d.]+$)/i, ""));
+}
+
+/** A flag's value as an address; undefined without the flag. Throws AppError BAD_ARGUMENT. */
+export function addressArgument(argv: Argv, flag: string): string | undefined {
+  const text = textArgument(argv, flag);
+  const address = text === undefined ? undefined : addressOf(text);
+  if (text === undefined || address !== undefined) return address;
+  throw badArgument(`--${flag} must be an IP address, not ${quoted(text)}`, {
+    hint: flag === "to" ? "by its name: --service namespace/name" : undefined,
+  });
 }
 
 /**

@@ -70,9 +70,17 @@ function columnsOf({ isTTY, columns }: MaybeTerminal, { COLUMNS = "" }: NodeJS.P
   return isTTY === true && columns ? columns : PLAIN.columns;
 }
 
-/** Returns the width of the widest cell of each column. */
-export function columnWidths(rows: readonly (readonly string[])[]): number[] {
-  return (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+/**
+ * Formats rows as lines whose columns are as wide as their widest cells.
+ * @param right the column that is aligned to the right, if any
+ */
+export function tableLines(rows: readonly (readonly string[])[], right = -1): string[] {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
+  const padded = (cell: string, column: number) => {
+    const width = widths[column] ?? 0;
+    return column === right ? cell.padStart(width) : cell.padEnd(width);
+  };
+  return rows.map((row) => row.map(padded).join("  ").trimEnd());
 }
 
 /** Replaces control characters: with them, an object's text could move the terminal's cursor. */

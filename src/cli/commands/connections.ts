@@ -17,13 +17,12 @@ import { conntrackTable, EVERYWHERE, isTranslated } from "../../kernel/conntrack
 import { hostFiles } from "../../kernel/host.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { familyOf } from "../../model/ip.ts";
-import { outputFormat, refuseUnserved, serviceArgument } from "../argument-values.ts";
+import { addressArgument, outputFormat, refuseUnserved, serviceArgument } from "../argument-values.ts";
 import { type Argv, isSet, type Reporter } from "../command.ts";
 import { type CommandResult, jsonText } from "../command-result.ts";
 import { loadedNotices } from "../notices.ts";
 import { requestBesideDaemon } from "../options.ts";
-import { columnWidths, printable } from "../terminal.ts";
-import { addressArgument } from "./explain-arguments.ts";
+import { printable, tableLines } from "../terminal.ts";
 
 /** `connections`: counts the tracked connections of this host by Service and endpoint. Changes nothing. */
 export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult> {
@@ -84,13 +83,8 @@ function endpointLines(endpoints: readonly EndpointConnections[]): string[] {
       .join(", "),
     idleText(endpoint),
   ]);
-  const widths = columnWidths(rows);
-  return endpoints.flatMap((endpoint, index) => {
-    const [name = "", number = "", ...rest] = rows[index] ?? [];
-    const cells = [name.padEnd(widths[0] ?? 0), number.padStart(widths[1] ?? 0)];
-    cells.push(...rest.map((cell, column) => cell.padEnd(widths[column + 2] ?? 0)));
-    return [`  ${cells.join("  ").trimEnd()}`, ...clientLines(endpoint)];
-  });
+  const lines = tableLines(rows, 1);
+  return endpoints.flatMap((endpoint, index) => [`  ${lines[index]}`, ...clientLines(endpoint)]);
 }
 
 function endpointName({ address, port, pod }: EndpointConnections): string {

@@ -4,9 +4,15 @@ import { alternatives, quoted } from "../../base/text.ts";
 import type { GivenClient, Source } from "../../inspect/explain/packet.ts";
 import type { ExplainQuery } from "../../inspect/explain/query.ts";
 import { PROTOCOLS, type Protocol } from "../../model/ids.ts";
-import { canonicalAddress, familyOf } from "../../model/ip.ts";
+import { familyOf } from "../../model/ip.ts";
 import { ECHO_PROTOCOLS } from "../../nft/ast/expression.ts";
-import { namespaceArgument, parseService, serviceArgument } from "../argument-values.ts";
+import {
+  addressArgument,
+  addressOf,
+  namespaceArgument,
+  parseService,
+  serviceArgument,
+} from "../argument-values.ts";
 import { type Argv, isSet, textArgument } from "../command.ts";
 
 const QUERY_FORMS = "ADDRESS:PORT[/PROTOCOL], ADDRESS or SERVICE[:PORT]";
@@ -46,7 +52,7 @@ function positionalQuery(argv: Argv): ExplainQuery[] {
   const [, bracketed, plain, port, protocol] = DESTINATION.exec(text) ?? [];
   const host = bracketed ?? plain;
   if (host !== undefined) return [connectionQuery(argv, readHost(host), port, protocol)];
-  const address = addressOf(text.replace(/^\[(.*)\]$/, "$1"));
+  const address = addressOf(text);
   if (address !== undefined) return [pingQuery(argv, address)];
   if (text.startsWith("[") || isWithoutBrackets(text))
     throw unclear(`an IPv6 address with a port needs the form [ADDRESS]:PORT, not ${quoted(text)}`);
@@ -69,13 +75,6 @@ function readHost(text: string): string {
   if (address !== undefined) return address;
   const zone = text.includes("%") ? ": Services have no addresses with a zone" : "";
   throw badArgument(`${quoted(text)} is not an IP address${zone}`);
-}
-
-/**
- * An address in canonical form. Applications log IPv4 connections to dual-stack sockets as `::ffff:10.0.0.1`.
- */
-function addressOf(text: string): string | undefined {
-  return canonicalAddress(text.replace(/^::ffff:(?=[\d.]+$)/i, ""));
 }
 
 function flagQueries(argv: Argv): ExplainQuery[] {
@@ -128,16 +127,6 @@ function fromOf(argv: Argv): GivenClient {
   const text = textArgument(argv, "source");
   const source = text === undefined ? undefined : oneOf("--source", SOURCES, text);
   return { fromAddress: addressArgument(argv, "from-ip"), source };
-}
-
-/** A flag's value as an address; undefined without the flag. Throws AppError BAD_ARGUMENT. */
-export function addressArgument(argv: Argv, flag: string): string | undefined {
-  const text = textArgument(argv, flag);
-  const address = text === undefined ? undefined : addressOf(text.replace(/^\[(.*)\]$/, "$1"));
-  if (text === undefined || address !== undefined) return address;
-  throw badArgument(`--${flag} must be an IP address, not ${quoted(text)}`, {
-    hint: flag === "to" ? "by its name: --service namespace/name" : undefined,
-  });
 }
 
 /**

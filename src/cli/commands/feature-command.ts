@@ -19,8 +19,8 @@ import { hostFiles } from "../../kernel/host.ts";
 import { takeLowestPriority } from "../../kernel/lowest-priority.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { namespaceOf } from "../../model/ids.ts";
-import { canonicalAddress } from "../../model/ip.ts";
 import {
+  addressOf,
   emptyNamespaceNotices,
   namespaceArgument,
   outputFormat,
@@ -88,7 +88,7 @@ interface Selection {
 function selectionOf(argv: Argv): Selection {
   const [text, namespace] = [textArgument(argv, FEATURE_ARGUMENT), namespaceArgument(argv)];
   if (text === undefined) return { namespace };
-  const address = canonicalAddress(text.replace(/^\[(.*)\]$/, "$1"));
+  const address = addressOf(text);
   if (address !== undefined) return { address };
   const service = parseService(text, namespace);
   if (service !== undefined) return { service };

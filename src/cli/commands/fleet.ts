@@ -15,7 +15,7 @@ import { namespaceArgument, outputFormat } from "../argument-values.ts";
 import { type Argv, isSet, type Reporter, textArgument } from "../command.ts";
 import { type CommandResult, EXIT, jsonText } from "../command-result.ts";
 import { commandOptions, loadRequest } from "../options.ts";
-import { columnWidths, printable } from "../terminal.ts";
+import { printable, tableLines } from "../terminal.ts";
 
 const POLL_MS = 2000;
 const WAIT_MS = 10 * 60_000;
@@ -89,14 +89,7 @@ const HEAD = [
  * total. Ends with a line feed.
  */
 export function fleetText(nodes: readonly FleetNode[]): string {
-  const rows = [HEAD, ...nodes.map(cells)];
-  const widths = columnWidths(rows);
-  const lines = rows.map((row) =>
-    row
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join("  ")
-      .trimEnd(),
-  );
+  const lines = tableLines([HEAD, ...nodes.map(cells)]);
   return `${[...lines, ...ejectionLines(nodes), sumText(nodes)].join("\n")}\n`;
 }
 

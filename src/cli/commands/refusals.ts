@@ -21,6 +21,7 @@ import {
   watchRefusals,
 } from "../../inspect/refusals/watch-refusals.ts";
 import {
+  addressArgument,
   emptyNamespaceNotices,
   namespaceArgument,
   outputFormat,
@@ -33,7 +34,6 @@ import { loadedNotices } from "../notices.ts";
 import { requestBesideDaemon } from "../options.ts";
 import { untilInterrupted } from "../signals.ts";
 import { PLAIN, printable, styleFor } from "../terminal.ts";
-import { addressArgument } from "./explain-arguments.ts";
 import { adviceLines } from "./explanation-text.ts";
 
 /** `refusals`: the connections that this host's rules refused, and why. Changes nothing. */

@@ -23,14 +23,14 @@ import { NftProgram } from "../../kernel/nft.ts";
 import { routingRefusal } from "../../kernel/routes.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
-import { outputFormat, refuseUnserved, serviceArgument } from "../argument-values.ts";
+import { addressArgument, outputFormat, refuseUnserved, serviceArgument } from "../argument-values.ts";
 import { type Argv, type Reporter, textArgument } from "../command.ts";
 import type { CommandResult } from "../command-result.ts";
 import { loadedNotices } from "../notices.ts";
 import { requestBesideDaemon } from "../options.ts";
 import { untilInterrupted } from "../signals.ts";
 import { printable } from "../terminal.ts";
-import { addressArgument, readPort, readProtocol } from "./explain-arguments.ts";
+import { readPort, readProtocol } from "./explain-arguments.ts";
 
 /** `trace`: the paths of real packets through the chains of all tables. Removes its own table at the end. */
 export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult> {
