@@ -23,8 +23,6 @@ const LONGEST_TIMEOUT_MS = (2 ** 31 - 1) * 1_000;
  */
 const LONGEST_AFFINITY_MS = 86_400_000;
 
-const DURATION = 'must be a duration such as "30s" or "1h30m"';
-
 /** The formats that schemas/kubeproxyconfiguration.schema.json refers to, by name. */
 export const FORMATS: Readonly<Record<string, Format>> = {
   "ip-or-empty": {
@@ -56,22 +54,10 @@ export const FORMATS: Readonly<Record<string, Format>> = {
     rule: 'must be a URL such as "https://192.0.2.1:6443"',
   },
   path: { check: (text) => !text.includes("\0"), rule: "must be a path" },
-  "timer-duration": {
-    check: (text) => isBetween(text, 0, LONGEST_TIMER_MS),
-    rule: `${DURATION}, from 0s to 596h`,
-  },
-  "timer-duration-not-zero": {
-    check: (text) => isBetween(text, 1, LONGEST_TIMER_MS),
-    rule: `${DURATION}, from 1ms to 596h`,
-  },
-  "affinity-timeout": {
-    check: (text) => isBetween(text, 1000, LONGEST_AFFINITY_MS),
-    rule: `${DURATION}, from 1s to 24h`,
-  },
-  "kernel-timeout": {
-    check: (text) => isBetween(text, 0, LONGEST_TIMEOUT_MS),
-    rule: `${DURATION}, not negative`,
-  },
+  "timer-duration": durations(0, LONGEST_TIMER_MS, "from 0s to 596h"),
+  "timer-duration-not-zero": durations(1, LONGEST_TIMER_MS, "from 1ms to 596h"),
+  "affinity-timeout": durations(1000, LONGEST_AFFINITY_MS, "from 1s to 24h"),
+  "kernel-timeout": durations(0, LONGEST_TIMEOUT_MS, "not negative"),
   ...Object.assign({}, ...FEATURES.map(({ formats }) => formats)),
 };
 
@@ -80,7 +66,11 @@ export const FORMAT_CHECKS: Readonly<Record<string, Format["check"]>> = Object.f
   Object.entries(FORMATS).map(([name, { check }]) => [name, check]),
 );
 
-function isBetween(text: string, least: number, most: number): boolean {
-  const duration = parseDuration(text);
-  return duration !== undefined && duration >= least && duration <= most;
+/** The format of durations within bounds, milliseconds. @param bounds as text */
+function durations(least: number, most: number, bounds: string): Format {
+  const check = (text: string) => {
+    const duration = parseDuration(text);
+    return duration !== undefined && duration >= least && duration <= most;
+  };
+  return { check, rule: `must be a duration such as "30s" or "1h30m", ${bounds}` };
 }

@@ -99,28 +99,25 @@ export class Reports {
 
   /** Returns the current state of the daemon, for the status page. */
   async status(costlyTables: readonly CostlyTable[]): Promise<DaemonStatus> {
-    const { version, hostVersions, dryRun, system } = this.#input;
-    const { memory, conntrack, clock } = system;
-    const { cache, nodeContext, reconciler, source } = this.#proxier;
+    const { hostVersions, system } = this.#input;
+    const { memory, conntrack } = system;
+    const { cache, nodeContext, reconciler } = this.#proxier;
     const { affinity, features } = this.#readings;
     const [connections] = await Promise.all(features.flatMap((part) => part.connections?.() ?? []));
     const [container, programs] = [await memory.container(), await memory.programs()];
     const [entries, capacity] = [await conntrack.entries(), await conntrack.capacity()];
-    const now = clock.now();
+    const state = this.state();
+    const { now } = state;
     const cards = await Promise.all(features.map((feature) => feature.card?.(now)));
     return {
-      version,
+      ...state,
       hostVersions,
-      startedAt: this.startedAt,
-      now,
-      dryRun,
       cache,
       nodeContext: nodeContext.current(),
       state: reconciler.state,
       quarantined: reconciler.quarantined,
       health: this.judge(),
       problems: this.problems(),
-      sources: source.states(),
       history: this.history,
       pending: { since: this.health.pendingSince, services: pendingServices(cache, reconciler.state) },
       timeline: this.timeline.minutes(now),

@@ -1,5 +1,5 @@
 import { durationText } from "../../base/duration.ts";
-import { counted, moreLines, percentText, socketText } from "../../base/text.ts";
+import { counted, firstNames, moreLines, percentText, socketText } from "../../base/text.ts";
 import type { Behaviour } from "../../inspect/outcomes/behaviour.ts";
 import type { ComparedClient } from "../../inspect/outcomes/clients.ts";
 import {
@@ -76,10 +76,8 @@ function behaviourText({
       source === "masqueraded" ? `${socketText(address, port)} masqueraded` : socketText(address, port);
     return `${name} (${percentText(probability)})`;
   });
-  const listed = endpoints.slice(0, MOST_ENDPOINTS);
-  const more = endpoints.length > listed.length ? [`${endpoints.length - listed.length} more`] : [];
   const parts = [
-    ...(endpoints.length > 0 ? [`served by ${[...listed, ...more].join(", ")}`] : []),
+    ...(endpoints.length > 0 ? [`served by ${firstNames(endpoints, MOST_ENDPOINTS)}`] : []),
     ...(refused > 0 ? [`refused (${percentText(refused)})`] : []),
     ...(dropped > 0 ? [`dropped (${percentText(dropped)})`] : []),
     ...(affinitySeconds > 0

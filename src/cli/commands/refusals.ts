@@ -1,6 +1,6 @@
 import { ageText } from "../../base/duration.ts";
 import { FAMILIES, FAMILY_NAMES } from "../../base/family.ts";
-import { counted, listText, socketText } from "../../base/text.ts";
+import { counted, listText, moreLines, socketText } from "../../base/text.ts";
 import { FEATURES } from "../../features/registry.ts";
 import { resultText } from "../../inspect/explain/words.ts";
 import { listingNft } from "../../inspect/load/kernel-tables.ts";
@@ -157,9 +157,7 @@ function destinationLines(destination: RefusedDestination, timesOf: TimesOf, col
     `${nameOf(destination)}: ${sum}`,
     ...adviceLines(`${outcomeText(destination)}: ${message}`, destination, 2, { columns }),
     ...clients.slice(0, MOST_CLIENTS).map((client) => `    ${clientText(client, timesOf)}`),
-    ...(clients.length > MOST_CLIENTS
-      ? [`    and ${counted(clients.length - MOST_CLIENTS, "client")} more`]
-      : []),
+    ...moreLines(clients.length - MOST_CLIENTS).map((line) => `    ${line}`),
   ];
 }
 

@@ -3,12 +3,11 @@ import type { ConnectionLookup, FeatureCard, Fill } from "../../features/seam/da
 import type { ContainerMemory, ProgramMemory } from "../../kernel/memory-usage.ts";
 import type { CostlyTable } from "../../kernel/others-sets.ts";
 import type { HostVersions } from "../../kernel/versions.ts";
-import type { ResourceName, SourceState } from "../../kube/source.ts";
 import { type ServiceName, serviceOf } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
-import type { DaemonProblem } from "../../socket/daemon-protocol.ts";
+import type { DaemonProblem, DaemonState } from "../../socket/daemon-protocol.ts";
 import type { Quarantine } from "../../sync/quarantine-changes.ts";
 import type { SyncSubscriber } from "../../sync/sync-report.ts";
 import type { HealthReport } from "../health/health.ts";
@@ -16,20 +15,15 @@ import type { SyncHistory, TimelineMinute } from "../health/sync-history.ts";
 import type { CountedClients } from "../readings/affinity-poller.ts";
 
 /** The state of a daemon at one moment, for the status page. Times are milliseconds since 1970. */
-export interface DaemonStatus {
-  readonly version: string;
+export interface DaemonStatus
+  extends Pick<DaemonState, "version" | "startedAt" | "now" | "dryRun" | "sources"> {
   readonly hostVersions: HostVersions;
-  readonly startedAt: number;
-  readonly now: number;
-  /** Whether nothing is applied. */
-  readonly dryRun: boolean;
   readonly cache: ObjectCache;
   readonly nodeContext: NodeContext;
   readonly state: RulesetState;
   readonly quarantined: Quarantine;
   readonly health: HealthReport;
   readonly problems: readonly DaemonProblem[];
-  readonly sources: Readonly<Record<ResourceName, SourceState>>;
   readonly history: Omit<SyncHistory, keyof SyncSubscriber>;
   readonly pending: Pending;
   /** The last hour, oldest minute first. */

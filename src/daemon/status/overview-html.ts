@@ -217,8 +217,8 @@ function conflictLines({ frontend, winner, losers }: Conflict): string[] {
   return losers.slice(0, MOST_LISTED).map(({ name }) => `${place}: ${winner.name} has it, ${name} does not`);
 }
 
-function listed<T>(items: readonly T[], lineOf: (item: T) => string = String): string[] {
-  return [...items.slice(0, MOST_LISTED).map(lineOf), ...moreLines(items.length - MOST_LISTED)];
+function listed(lines: readonly string[]): string[] {
+  return [...lines.slice(0, MOST_LISTED), ...moreLines(lines.length - MOST_LISTED)];
 }
 
 function timeText(milliseconds: number): string {

@@ -190,7 +190,7 @@ describe("explainRefusals", () => {
     const [one] = explainRefusals(entries, input, {}, NOW);
     expect(one).toMatchObject({ packets: 600_000, firstAt: new Date(NOW - 60_000 - 199_999).toISOString() });
     expect(refusalsText(one === undefined ? [] : [one], NOW, { isWatched: true })).toContain(
-      "and 199990 clients more\n",
+      "and 199990 more\n",
     );
   });
 
@@ -210,7 +210,7 @@ test("the text of refusals names destination, cause and clients", () => {
   );
   expect(text).toMatch(/ fails:\n {6}kubectl -n shop describe pod cart-1\n/);
   expect(text).toContain("    10.244.2.100: 3 packets, last 0s ago\n");
-  expect(text).toContain("    and 2 clients more\n");
+  expect(text).toContain("    and 2 more\n");
   expect(refusalsText([], NOW, { isWatched: true })).toBe("nothing was refused within the last hour\n");
   expect(refusalsText([], NOW, { isWatched: true, isFiltered: true })).toBe(
     "no matching refusal within the last hour\n",
