@@ -3,7 +3,6 @@ import { FAMILIES, type Family } from "../base/family.ts";
 import type { Logger } from "../base/logger.ts";
 import { configurationOf } from "../config/configuration.ts";
 import type { ProxyOptions } from "../config/options.ts";
-import type { ConfigState } from "../config/reload.ts";
 import type { SyncSubscriber } from "../sync/sync-report.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import { createReadings } from "./daemon-readings.ts";
@@ -19,36 +18,18 @@ import { hostServices } from "./host-subscribers.ts";
 import type { RetryingServer } from "./http/retrying-server.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import { waitForLock } from "./namespace-lock.ts";
-import { changeTimer, createProxier, type Proxier } from "./proxier.ts";
-import { Reports } from "./reports.ts";
+import { changeTimer, createProxier } from "./proxier.ts";
+import { createReports } from "./reports.ts";
 import { ServiceChangeLog } from "./service-change-log.ts";
 import { statusPage } from "./status/status-page.ts";
 import { SyncLog } from "./sync-log.ts";
-import { Upkeep } from "./upkeep.ts";
+import { createUpkeep } from "./upkeep.ts";
 
 /** A service proxy. Tests look at its parts. */
-export interface Daemon
-  extends Pick<Proxier, "cache" | "runner" | "reconciler">,
-    Pick<Reports, "health" | "history" | "timeline"> {
-  /** The current options. */
-  readonly options: ProxyOptions;
-  /** Applies options that are safe to change while running (see config/reload.ts). */
-  setOptions(next: ProxyOptions): void;
-  /** Records whether a changed configuration can be used, and which settings wait for a restart. */
-  configRead(state: ConfigState): void;
-  /** Returns the desired state, the committed state and the transaction between them, for support. */
-  snapshot(): Record<string, unknown>;
-  /**
-   * Opens the servers, follows the source and programs the kernel.
-   * @throws AppError HOST with `bindAddressHardFail`, after everything is closed again
-   */
-  start(): Promise<void>;
-  /** Stops everything but leaves the rules. Resolves when the current sync has ended. Never rejects. */
-  stop(): Promise<void>;
-}
+export type Daemon = Awaited<ReturnType<typeof createDaemon>>;
 
 /** Creates a daemon: each part before those that need it. @throws AppError HOST if the host cannot be read */
-export async function createDaemon(input: DaemonInput): Promise<Daemon> {
+export async function createDaemon(input: DaemonInput) {
   const { system, logger, dryRun } = input;
   const { clock } = system;
   // A reload replaces the options, so every part that follows it reads them here each time.
@@ -71,18 +52,11 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
     onImplausible: (resource) => events.record(implausibleListEvent(resource)),
   });
   const readings = createReadings(input, proxier, metrics, events);
-  const reports = new Reports(input, options, proxier, readings);
+  const reports = createReports(input, options, proxier, readings);
   const isFamilyServed = (family: Family) => isServed(reports.judge(), family);
   const { loopback, ...services } = hostServices(input, options, proxier, isFamilyServed, metrics, events);
-  metrics.readFrom({
-    ...system,
-    ...proxier,
-    ...readings,
-    ...reports,
-    config: () => reports.config,
-    loopback,
-  });
-  const upkeep = new Upkeep(input, options, proxier, services.addressesRead, (at) => {
+  metrics.readFrom({ ...system, ...proxier, ...readings, ...reports, loopback });
+  const upkeep = createUpkeep(input, options, proxier, services.addressesRead, (at) => {
     reports.history.verifiedAt = at;
   });
   const heap = heapKeeper(clock, system.compactHeap);
@@ -114,7 +88,7 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
       metrics.registry,
       reports.startedAt,
       () => configurationOf(current),
-      async (query) => statusPage(await reports.status(upkeep.costlyTables), query),
+      async (query) => statusPage(await reports.status(upkeep.costlyTables()), query),
     ),
     socket: daemonSocketRoutes(input, proxier, upkeep.verifier, reports, readings.features),
   };
@@ -139,18 +113,16 @@ export async function createDaemon(input: DaemonInput): Promise<Daemon> {
   return {
     ...proxier,
     ...reports,
+    /** The current options. */
     get options() {
       return current;
     },
-    setOptions: (next) => {
+    /** Applies options that are safe to change while running (see config/reload.ts). */
+    setOptions: (next: ProxyOptions) => {
       current = next;
       upkeep.optionsChanged();
       proxier.loop.request();
     },
-    configRead: (state) => {
-      reports.config = state;
-    },
-    snapshot: () => reports.snapshot(),
     ...startAndStop(input, reports.health, servers, begin, end),
   };
 }
@@ -177,7 +149,7 @@ function startAndStop(
   servers: readonly RetryingServer[],
   begin: () => void,
   end: () => Promise<void>,
-): Pick<Daemon, "start" | "stop"> {
+) {
   let isStopped = false;
   const beginAlone = async () => {
     const onWaiting = () => health.waitFor("another nft-proxy in this network namespace to end");
@@ -190,11 +162,16 @@ function startAndStop(
     await system.setUp(options, logger);
     if (!isStopped) begin();
   };
-  const stop = async () => {
+  /** Stops everything but leaves the rules. Resolves when the current sync has ended. Never rejects. */
+  const stop = async (): Promise<void> => {
     isStopped = true;
     await end();
   };
-  const start = async () => {
+  /**
+   * Opens the servers, follows the source and programs the kernel.
+   * @throws AppError HOST with `bindAddressHardFail`, after everything is closed again
+   */
+  const start = async (): Promise<void> => {
     try {
       for (const server of servers) await server.start();
       if (dryRun) begin();

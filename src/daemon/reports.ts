@@ -12,75 +12,59 @@ import { SyncHistory, SyncTimeline } from "./health/sync-history.ts";
 import type { Proxier } from "./proxier.ts";
 import { type DaemonStatus, pendingServices } from "./status/daemon-status.ts";
 
-/** What a daemon tells about itself: to health checks, the status page, commands and support. */
-export class Reports {
-  readonly #input: DaemonInput;
-  readonly #options: () => ProxyOptions;
-  readonly #proxier: Proxier;
-  readonly #readings: Readings;
-  /** Milliseconds since 1970. */
-  readonly startedAt: number;
-  readonly health: HealthTracker;
-  readonly history = new SyncHistory();
-  readonly timeline: SyncTimeline;
+/**
+ * Makes what a daemon tells about itself: to health checks, the status page, commands and support.
+ * @param options returns the current options
+ */
+export function createReports(
+  input: DaemonInput,
+  options: () => ProxyOptions,
+  proxier: Proxier,
+  { affinity, features }: Readings,
+) {
+  const { version, hostVersions, dryRun, objects, system } = input;
+  const { clock, conntrack, memory } = system;
+  const { cache, nodeContext, reconciler, source, stateParts, tracker } = proxier;
+  const startedAt = clock.now();
+  const history = new SyncHistory();
+  const health = new HealthTracker(nodeContext.host.families, clock, { ...proxier, history });
+  const timeline = new SyncTimeline(health);
   /** What came of the last reading of the configuration. */
-  config: ConfigState = { problem: undefined, needRestart: [] };
-
-  /** @param options returns the current options */
-  constructor(input: DaemonInput, options: () => ProxyOptions, proxier: Proxier, readings: Readings) {
-    const { clock } = input.system;
-    this.#input = input;
-    this.#options = options;
-    this.#proxier = proxier;
-    this.#readings = readings;
-    this.startedAt = clock.now();
-    const { families } = proxier.nodeContext.host;
-    this.health = new HealthTracker(families, clock, { ...proxier, history: this.history });
-    this.timeline = new SyncTimeline(this.health);
-  }
+  let config: ConfigState = { problem: undefined, needRestart: [] };
 
   /** Returns the current health. */
-  judge(): HealthReport {
-    const threshold = UNHEALTHY_AFTER_PERIODS * this.#options().syncPeriodMs;
-    return judgeHealth(this.health.snapshot(), this.#input.system.clock.now(), threshold);
-  }
+  const judge = (): HealthReport =>
+    judgeHealth(health.snapshot(), clock.now(), UNHEALTHY_AFTER_PERIODS * options().syncPeriodMs);
+
+  const ejected = (): readonly EjectedEndpoint[] => features.flatMap((feature) => feature.ejected?.() ?? []);
 
   /** Returns the current problems: see {@link problemsOf}. */
-  problems(): readonly DaemonProblem[] {
-    const { reconciler, source, tracker } = this.#proxier;
-    return problemsOf({
-      now: this.#input.system.clock.now(),
-      config: this.config,
+  const problems = (): readonly DaemonProblem[] =>
+    problemsOf({
+      now: clock.now(),
+      config,
       sources: source.states(),
-      remedy: this.#input.objects.remedy,
-      ...this.health.snapshot(),
+      remedy: objects.remedy,
+      ...health.snapshot(),
       quarantined: reconciler.quarantined,
       lostFrontends: reconciler.state.lostFrontends,
       firstConflict: () => reconciler.state.conflicts(1)[0],
       nodeLacks: tracker.nodeLacks,
-      ejected: this.#ejected,
+      ejected: ejected(),
     });
-  }
-
-  /** Number of service ports in quarantine. */
-  get quarantined(): number {
-    return this.#proxier.reconciler.quarantined.size;
-  }
 
   /** Returns the current state of the daemon, for commands. */
-  state(): DaemonState {
-    const { version, dryRun, system } = this.#input;
-    const { cache, nodeContext, reconciler, source, stateParts } = this.#proxier;
-    const { syncs, failures, lastSyncedAt, verifiedAt, problem } = this.history;
-    const { pendingSince } = this.health;
+  const state = (): DaemonState => {
+    const { syncs, failures, lastSyncedAt, verifiedAt, problem } = history;
+    const { pendingSince } = health;
     return {
       version,
       nodeName: cache.node.name,
       netNamespace: system.netNamespace(),
-      startedAt: this.startedAt,
-      now: system.clock.now(),
+      startedAt,
+      now: clock.now(),
       dryRun,
-      options: this.#options(),
+      options: options(),
       nodeContext: sentNodeContext(nodeContext.current()),
       objects: {
         services: cache.serviceCount,
@@ -92,35 +76,30 @@ export class Reports {
       sync: { syncs, failures, lastSyncedAt, verifiedAt, pendingSince, problem },
       quarantined: [...reconciler.quarantined.keys()],
       features: Object.fromEntries(stateParts.map((part) => [part.name, part.shown()])),
-      ejected: this.#ejected,
-      problems: this.problems(),
+      ejected: ejected(),
+      problems: problems(),
     };
-  }
+  };
 
   /** Returns the current state of the daemon, for the status page. */
-  async status(costlyTables: readonly CostlyTable[]): Promise<DaemonStatus> {
-    const { hostVersions, system } = this.#input;
-    const { memory, conntrack } = system;
-    const { cache, nodeContext, reconciler } = this.#proxier;
-    const { affinity, features } = this.#readings;
+  const status = async (costlyTables: readonly CostlyTable[]): Promise<DaemonStatus> => {
     const [connections] = await Promise.all(features.flatMap((part) => part.connections?.() ?? []));
     const [container, programs] = [await memory.container(), await memory.programs()];
     const [entries, capacity] = [await conntrack.entries(), await conntrack.capacity()];
-    const state = this.state();
-    const { now } = state;
-    const cards = await Promise.all(features.map((feature) => feature.card?.(now)));
+    const sent = state();
+    const cards = await Promise.all(features.map((feature) => feature.card?.(sent.now)));
     return {
-      ...state,
+      ...sent,
       hostVersions,
       cache,
       nodeContext: nodeContext.current(),
       state: reconciler.state,
       quarantined: reconciler.quarantined,
-      health: this.judge(),
-      problems: this.problems(),
-      history: this.history,
-      pending: { since: this.health.pendingSince, services: pendingServices(cache, reconciler.state) },
-      timeline: this.timeline.minutes(now),
+      health: judge(),
+      problems: problems(),
+      history,
+      pending: { since: health.pendingSince, services: pendingServices(cache, reconciler.state) },
+      timeline: timeline.minutes(sent.now),
       fills: features.flatMap((feature) => feature.fills?.() ?? []),
       cards: cards.filter((card) => card !== undefined),
       costlyTables,
@@ -130,27 +109,37 @@ export class Reports {
       countedClients: affinity.countedClients,
       conntrack: { entries, capacity },
     };
-  }
+  };
 
   /** Returns the desired state, the committed state and the transaction between them, for support. */
-  snapshot(): Record<string, unknown> {
-    const { source, reconciler } = this.#proxier;
-    const { state, quarantined } = reconciler;
-    return {
-      at: new Date(this.#input.system.clock.now()).toISOString(),
-      sources: source.states(),
-      health: this.health.snapshot(),
-      quarantined: Object.fromEntries(quarantined),
-      conflicts: state.conflicts().map(({ frontend, winner, losers }) => {
-        return { frontend, winner: winner.key, losers: losers.map(({ key }) => key) };
-      }),
-      pending: toTransaction(state.pending()),
-      desired: rebuildTransaction(state.ruleset),
-      committed: rebuildTransaction(state.committedRuleset()),
-    };
-  }
+  const snapshot = (): Record<string, unknown> => ({
+    at: new Date(clock.now()).toISOString(),
+    sources: source.states(),
+    health: health.snapshot(),
+    quarantined: Object.fromEntries(reconciler.quarantined),
+    conflicts: reconciler.state.conflicts().map(({ frontend, winner, losers }) => {
+      return { frontend, winner: winner.key, losers: losers.map(({ key }) => key) };
+    }),
+    pending: toTransaction(reconciler.state.pending()),
+    desired: rebuildTransaction(reconciler.state.ruleset),
+    committed: rebuildTransaction(reconciler.state.committedRuleset()),
+  });
 
-  get #ejected(): readonly EjectedEndpoint[] {
-    return this.#readings.features.flatMap((feature) => feature.ejected?.() ?? []);
-  }
+  return {
+    startedAt,
+    history,
+    health,
+    timeline,
+    config: () => config,
+    /** Records whether a changed configuration can be used, and which settings wait for a restart. */
+    configRead: (read: ConfigState) => {
+      config = read;
+    },
+    judge,
+    problems,
+    quarantined: () => reconciler.quarantined.size,
+    state,
+    status,
+    snapshot,
+  };
 }

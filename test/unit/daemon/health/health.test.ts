@@ -69,7 +69,7 @@ async function ask(
   const source = {
     judge: () => judgeHealth(tracker.snapshot(), now, THRESHOLD),
     problems: () => problems,
-    quarantined,
+    quarantined: () => quarantined,
     health: tracker,
     history: { verifiedAt },
   };
