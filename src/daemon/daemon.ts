@@ -20,9 +20,9 @@ import { Metrics } from "./metrics/metrics.ts";
 import { waitForLock } from "./namespace-lock.ts";
 import { changeTimer, createProxier } from "./proxier.ts";
 import { createReports } from "./reports.ts";
-import { ServiceChangeLog } from "./service-change-log.ts";
+import { serviceChangeLog } from "./service-change-log.ts";
 import { statusPage } from "./status/status-page.ts";
-import { SyncLog } from "./sync-log.ts";
+import { syncLog } from "./sync-log.ts";
 import { createUpkeep } from "./upkeep.ts";
 
 /** A service proxy. Tests look at its parts. */
@@ -66,8 +66,8 @@ export async function createDaemon(input: DaemonInput) {
     reports.timeline,
     reports.history,
     metrics.syncs(families),
-    new SyncLog(logger, clock),
-    new ServiceChangeLog(cache, clock, logger),
+    syncLog(logger, clock),
+    serviceChangeLog(cache, clock, logger),
     syncEvents(cache, events),
     annotationEvents(cache, events),
     ...upkeep.subscribers,

@@ -6,7 +6,7 @@ import { rebuildTransaction, toTransaction } from "../nft/transaction.ts";
 import { type DaemonProblem, type DaemonState, sentNodeContext } from "../socket/daemon-protocol.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { Readings } from "./daemon-readings.ts";
-import { type HealthReport, HealthTracker, judgeHealth, UNHEALTHY_AFTER_PERIODS } from "./health/health.ts";
+import { type HealthReport, healthTracker, judgeHealth, UNHEALTHY_AFTER_PERIODS } from "./health/health.ts";
 import { problemsOf } from "./health/problems.ts";
 import { SyncHistory, SyncTimeline } from "./health/sync-history.ts";
 import type { Proxier } from "./proxier.ts";
@@ -27,7 +27,7 @@ export function createReports(
   const { cache, nodeContext, reconciler, source, stateParts, tracker } = proxier;
   const startedAt = clock.now();
   const history = new SyncHistory();
-  const health = new HealthTracker(nodeContext.host.families, clock, { ...proxier, history });
+  const health = healthTracker(nodeContext.host.families, clock, { ...proxier, history });
   const timeline = new SyncTimeline(health);
   /** What came of the last reading of the configuration. */
   let config: ConfigState = { problem: undefined, needRestart: [] };

@@ -6,7 +6,7 @@ import type { EndpointSlice } from "../model/endpoint-slice.ts";
 import type { ServiceName } from "../model/ids.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { Service } from "../model/service.ts";
-import type { SyncReport, SyncSubscriber } from "../sync/sync-report.ts";
+import type { SyncReport } from "../sync/sync-report.ts";
 
 /** Rate of lines about all Services together. */
 const LINES = { burst: 20, refillMs: 500 };
@@ -22,57 +22,51 @@ interface Programmed {
 
 type Change = "added" | "deleted" | "service" | "endpoints";
 
-/** Logs a line for each Service that a sync changed. Beyond a rate, lines are only counted. */
-export class ServiceChangeLog implements SyncSubscriber {
-  readonly #cache: ObjectCache;
-  readonly #logger: Logger;
-  readonly #programmed = new Map<ServiceName, Programmed>();
-  #isFirst = true;
-  readonly #tokens: NamespaceTokens;
-
-  constructor(cache: ObjectCache, clock: Pick<Clock, "monotonic">, logger: Logger) {
-    this.#cache = cache;
-    this.#tokens = new NamespaceTokens(clock, LINES);
-    this.#logger = logger;
-  }
-
-  synced({ rendered }: Pick<SyncReport, "rendered">): void {
-    for (const name of rendered) {
-      const before = this.#programmed.get(name);
-      const change = this.#change(name, before);
-      // The first sync adds all Services.
-      if (change !== undefined && !this.#isFirst) this.#log(name, change, before?.slices ?? []);
-    }
-    this.#isFirst = false;
-  }
+/**
+ * Returns a subscriber that logs a line for each Service that a sync changed. Beyond a rate, lines are only
+ * counted.
+ */
+export function serviceChangeLog(cache: ObjectCache, clock: Pick<Clock, "monotonic">, logger: Logger) {
+  const tokens = new NamespaceTokens(clock, LINES);
+  const programmed = new Map<ServiceName, Programmed>();
+  let isFirst = true;
 
   /** Counts endpoints only for a line that is written. */
-  #log(name: ServiceName, change: Change, before: readonly EndpointSlice[]): void {
-    const taken = this.#tokens.take("");
+  const log = (name: ServiceName, change: Change, before: readonly EndpointSlice[]) => {
+    const taken = tokens.take("");
     if (taken === undefined) return;
-    const counts = change === "deleted" ? undefined : readyEndpoints(this.#cache.slices(name));
+    const counts = change === "deleted" ? undefined : readyEndpoints(cache.slices(name));
     const was = counts && change === "endpoints" ? readyEndpoints(before)?.ready : undefined;
     const { ready, nodes } = counts ?? {};
     const linesLeftOut = taken.missed || undefined;
-    this.#logger.info({ service: name, change, ready, was, nodes, linesLeftOut }, "programmed");
-  }
+    logger.info({ service: name, change, ready, was, nodes, linesLeftOut }, "programmed");
+  };
 
-  /**
-   * Stores the current state of a Service.
-   * @returns how it changed; undefined if it did not
-   */
-  #change(name: ServiceName, before: Programmed | undefined): Change | undefined {
-    const service = this.#cache.service(name);
+  /** Stores the current state of a Service. Returns how it changed; undefined if it did not. */
+  const store = (name: ServiceName, before: Programmed | undefined): Change | undefined => {
+    const service = cache.service(name);
     if (service === undefined) {
-      this.#programmed.delete(name);
+      programmed.delete(name);
       return before === undefined ? undefined : "deleted";
     }
-    const slices = this.#cache.slices(name);
-    this.#programmed.set(name, { service, slices });
+    const slices = cache.slices(name);
+    programmed.set(name, { service, slices });
     if (before === undefined) return "added";
     if (before.service !== service) return "service";
     return areSameSlices(before.slices, slices) ? undefined : "endpoints";
-  }
+  };
+
+  return {
+    synced({ rendered }: Pick<SyncReport, "rendered">): void {
+      for (const name of rendered) {
+        const before = programmed.get(name);
+        const change = store(name, before);
+        // The first sync adds all Services.
+        if (change !== undefined && !isFirst) log(name, change, before?.slices ?? []);
+      }
+      isFirst = false;
+    },
+  };
 }
 
 /** Compares slices one by one: the cache makes a new list for a Service with no slice or with many. */

@@ -125,48 +125,42 @@ interface Watched {
 }
 
 /** Knows the state of the rules, for {@link HealthSnapshot}. */
-export class HealthTracker {
-  readonly #families: readonly Family[];
-  readonly #clock: Pick<Clock, "now" | "monotonic">;
-  readonly #watched: Watched;
-  /** On the monotonic clock, because the wall clock may be set. */
-  readonly #startedAt: number;
-  #awaited: string | undefined;
+export type HealthTracker = ReturnType<typeof healthTracker>;
 
-  constructor(families: readonly Family[], clock: Pick<Clock, "now" | "monotonic">, watched: Watched) {
-    this.#families = families;
-    this.#clock = clock;
-    this.#watched = watched;
-    this.#startedAt = clock.monotonic();
-  }
-
-  /** Sets what the proxy waits for before it starts its work; undefined if it does not wait. */
-  waitFor(awaited: string | undefined): void {
-    this.#awaited = awaited;
-  }
-
-  /**
-   * Since when the rules have been out of date, milliseconds since 1970; undefined if they are not. Before
-   * the first sync they always are, even if no sync has been requested: the first lists are not complete.
-   */
-  get pendingSince(): number | undefined {
-    const { runner, history } = this.#watched;
-    if (history.lastSyncedAt !== undefined) return runner.pendingSince;
-    return wallTime(this.#clock, this.#startedAt);
-  }
-
-  snapshot(): HealthSnapshot {
-    const { cache, tracker, history } = this.#watched;
-    const { lastSyncedAt, problem = "" } = history;
-    const waitingFor = this.#awaited === undefined ? tracker.waitingFor : [this.#awaited];
-    return {
-      lastSynced: lastSyncedAt,
-      pendingSince: this.pendingSince,
-      problem: waitingFor.length > 0 ? `waiting for ${waitingFor.join(", ")}` : problem,
-      families: this.#families,
-      excluded: Object.fromEntries(history.excludedFamilies),
-      nodeName: cache.node.name,
-      node: cache.isNodeKnown ? cache.node : undefined,
-    };
-  }
+/** Makes a tracker. @param families those of the host */
+export function healthTracker(
+  families: readonly Family[],
+  clock: Pick<Clock, "now" | "monotonic">,
+  { tracker, runner, cache, history }: Watched,
+) {
+  // On the monotonic clock, because the wall clock may be set.
+  const startedAt = clock.monotonic();
+  let awaited: string | undefined;
+  const pendingSince = () =>
+    history.lastSyncedAt === undefined ? wallTime(clock, startedAt) : runner.pendingSince;
+  return {
+    /** Sets what the proxy waits for before it starts its work; undefined if it does not wait. */
+    waitFor(given: string | undefined): void {
+      awaited = given;
+    },
+    /**
+     * Since when the rules have been out of date, milliseconds since 1970; undefined if they are not. Before
+     * the first sync they always are, even if no sync has been requested: the first lists are not complete.
+     */
+    get pendingSince(): number | undefined {
+      return pendingSince();
+    },
+    snapshot(): HealthSnapshot {
+      const waitingFor = awaited === undefined ? tracker.waitingFor : [awaited];
+      return {
+        lastSynced: history.lastSyncedAt,
+        pendingSince: pendingSince(),
+        problem: waitingFor.length > 0 ? `waiting for ${waitingFor.join(", ")}` : (history.problem ?? ""),
+        families,
+        excluded: Object.fromEntries(history.excludedFamilies),
+        nodeName: cache.node.name,
+        node: cache.isNodeKnown ? cache.node : undefined,
+      };
+    },
+  };
 }

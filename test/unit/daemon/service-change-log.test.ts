@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ServiceChangeLog } from "../../../src/daemon/service-change-log.ts";
+import { serviceChangeLog } from "../../../src/daemon/service-change-log.ts";
 import type { EndpointSlice } from "../../../src/model/endpoint-slice.ts";
 import type { ServiceName } from "../../../src/model/ids.ts";
 import { cacheOf, endpoint, named, service, slice } from "../../support/build.ts";
@@ -13,7 +13,7 @@ function setUp() {
   const cache = cacheOf({ services: [web], slices: [slice({ endpoints: [on("10.244.2.11", "a")] })] });
   const clock = new ManualClock();
   const logger = memoryLogger();
-  const log = new ServiceChangeLog(cache, clock, logger);
+  const log = serviceChangeLog(cache, clock, logger);
   const sync = (...names: readonly string[]) =>
     log.synced({ rendered: new Set<ServiceName>(names.map(named)) });
   sync("web");

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { AppError } from "../../../src/base/errors.ts";
-import { SyncLog } from "../../../src/daemon/sync-log.ts";
+import { syncLog } from "../../../src/daemon/sync-log.ts";
 import type { ServicePortKey } from "../../../src/model/ids.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
 import { cacheOf, named, port, renderAll, service, testNodeContext } from "../../support/build.ts";
@@ -17,7 +17,7 @@ import {
 function setUp() {
   const logger = memoryLogger();
   const clock = new ManualClock();
-  const log = new SyncLog(logger, clock);
+  const log = syncLog(logger, clock);
   const messages = () => logger.lines.map(({ level, message }) => [level, message]);
   return { logger, log, clock, messages };
 }

@@ -1,7 +1,12 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { Family } from "../../../../src/base/family.ts";
-import { HealthTracker, isServed, judgeHealth } from "../../../../src/daemon/health/health.ts";
+import {
+  type HealthTracker,
+  healthTracker,
+  isServed,
+  judgeHealth,
+} from "../../../../src/daemon/health/health.ts";
 import { type HealthPath, healthRoutes } from "../../../../src/daemon/health/health-routes.ts";
 import { SyncHistory } from "../../../../src/daemon/health/sync-history.ts";
 import type { DaemonProblem } from "../../../../src/socket/daemon-protocol.ts";
@@ -32,7 +37,7 @@ function setUp(startedAt: number, families: readonly Family[] = ["ip", "ip6"]) {
   const changes: { waitingFor: readonly Awaited[] } = { waitingFor: [] };
   const clock = { now: () => startedAt, monotonic: () => 0 };
   const history = new SyncHistory();
-  const tracker = new HealthTracker(families, clock, { runner, tracker: changes, cache, history });
+  const tracker = healthTracker(families, clock, { runner, tracker: changes, cache, history });
   const syncedAt = (endedAt: number, excludedFamilies: SyncReport["excludedFamilies"] = new Map()) =>
     history.synced(syncReport({ endedAt, excludedFamilies }));
   const failed = (message: string) => history.failed({ error: new Error(message) });
