@@ -3,17 +3,10 @@ import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 
 /** Why a long-running command ends. */
-export interface End {
+interface End {
   readonly reason: string;
   /** Whether it ends because of an error. */
   readonly failed: boolean;
-}
-
-/** Reports and controls the end of a long-running command. */
-export interface Ended {
-  readonly promise: Promise<End>;
-  /** Lets the process end. */
-  readonly release: () => void;
 }
 
 /** Period of the timer that keeps the process alive, milliseconds: the daemon's own timers do not (unref). */
@@ -25,11 +18,9 @@ const KILLED = 128;
 /**
  * Handles SIGTERM and SIGINT, which end the command; the second one ends the process immediately.
  * @param handlers for signals that do not end it
+ * @returns the end of the command, and a function that lets the process end
  */
-export function onSignals(
-  handlers: Readonly<Record<"SIGHUP" | "SIGUSR1", () => void>>,
-  logger: Logger,
-): Ended {
+export function onSignals(handlers: Readonly<Record<"SIGHUP" | "SIGUSR1", () => void>>, logger: Logger) {
   let isEnding = false;
   const keepAlive = setInterval(() => {}, KEEP_ALIVE_PERIOD);
   for (const [signal, handle] of Object.entries(handlers)) process.on(signal, handle);

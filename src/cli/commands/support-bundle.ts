@@ -47,16 +47,8 @@ function* redacted(files: Iterable<BundleFile>, redact: (text: string) => string
     yield { name: name.replace(/(?<=\/)[^/]+(?=\/)/, redact), text: redact(text) };
 }
 
-/** A bundle before it is redacted. */
-interface Collected {
-  /** The node's name, or `cluster`. */
-  readonly about: string;
-  readonly files: Iterable<BundleFile>;
-  /** The names to redact. */
-  readonly names: readonly NamesByKind[] | undefined;
-}
-
-async function ofNode(argv: Argv, isRedacted: boolean, reporter: Reporter): Promise<Collected> {
+/** Collects the files of this node, its name, and the names to redact, if any. */
+async function ofNode(argv: Argv, isRedacted: boolean, reporter: Reporter) {
   const { daemon, options, socketProblem, nodeName } = await requestBesideDaemon(argv, reporter, true);
   const request = { options, nodeName, version: __VERSION__, daemon, socketProblem };
   const bundle = await collectBundle(request);
@@ -72,7 +64,8 @@ async function ofNode(argv: Argv, isRedacted: boolean, reporter: Reporter): Prom
 /** Maximum number of nodes without data that are named; fleet.json has all of them. */
 const MOST_NODES = 10;
 
-async function ofCluster(argv: Argv, isRedacted: boolean, reporter: Reporter): Promise<Collected> {
+/** The same of all nodes. */
+async function ofCluster(argv: Argv, isRedacted: boolean, reporter: Reporter) {
   const { request, load } = await fleetRequest(argv, reporter);
   try {
     const bundle = await collectCluster(request);

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { AppError } from "../../base/errors.ts";
 import type { Flag } from "../../base/option.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
@@ -78,20 +79,17 @@ async function ownValues({ positional }: Command, argv: Argv): Promise<readonly 
 /** The names of Services, without the namespace if `--namespace` gives it. */
 async function namesIn(argv: Argv): Promise<string[]> {
   const [names, namespace] = [await serviceNames(argv), textArgument(argv, "namespace")];
-  return namespace === undefined ? names : names.flatMap((name) => withoutNamespace(name, namespace));
-}
-
-function withoutNamespace(name: string, namespace: string): string[] {
-  return name.startsWith(`${namespace}/`) ? [name.slice(namespace.length + 1)] : [];
+  if (namespace === undefined) return names;
+  return names
+    .filter((name) => namespaceOf(name) === namespace)
+    .map((name) => name.slice(namespace.length + 1));
 }
 
 /** The names of the Services of `--from` or of the cluster; none if they cannot be loaded in time. */
 async function serviceNames(argv: Argv): Promise<ServiceName[]> {
   try {
     const loaded = loadDesired(await requestBesideDaemon(argv, { step: () => {}, notice: () => {} }));
-    const late = new Promise<undefined>((resolve) =>
-      setTimeout(() => resolve(undefined), NAMES_WITHIN_MS).unref(),
-    );
+    const late = sleep(NAMES_WITHIN_MS, undefined, { ref: false });
     return (await Promise.race([loaded, late]))?.cache.serviceNames() ?? [];
   } catch {
     return [];
