@@ -4,11 +4,7 @@ import { AppError } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 
 /** A lock that one process of a network namespace can hold. */
-export interface NamespaceLock {
-  /** Tries once. @returns whether this process now holds the lock */
-  take(): Promise<boolean>;
-  release(): void;
-}
+export type NamespaceLock = ReturnType<typeof namespaceLock>;
 
 /**
  * An abstract Unix socket: it belongs to the network namespace, as our tables do, and vanishes with its
@@ -21,11 +17,12 @@ const LOCK_NAME = "\0nft-proxy".padEnd(108, "\0");
 const RETRY_INTERVAL = 500;
 
 /** The lock of this process's network namespace. @param name of the abstract socket */
-export function namespaceLock(name = LOCK_NAME): NamespaceLock {
+export function namespaceLock(name = LOCK_NAME) {
   let server: Server | undefined;
   return {
+    /** Tries once. @returns whether this process now holds the lock */
     take: () =>
-      new Promise((resolve) => {
+      new Promise<boolean>((resolve) => {
         const attempt = createServer((client) => client.destroy());
         // If the socket cannot be made for another reason, this process works without a lock.
         attempt.once("error", ({ code }: NodeJS.ErrnoException) => resolve(code !== "EADDRINUSE"));
@@ -35,7 +32,7 @@ export function namespaceLock(name = LOCK_NAME): NamespaceLock {
           resolve(true);
         });
       }),
-    release: () => server?.close(),
+    release: (): void => void server?.close(),
   };
 }
 

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../../base/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import { excessOver } from "../../base/equal-shares.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import { FAMILIES, type Family } from "../../base/family.ts";
@@ -75,8 +75,8 @@ export class AffinityPoller implements SyncSubscriber {
   #entries: Readonly<Partial<Record<Family, number>>> = {};
   readonly #limited = new Map<Family, readonly CountedClients[]>();
   readonly #failures: FailureLog;
-  #begin: Timer | undefined;
   #task: PeriodicTask | undefined;
+  #hasRead = false;
   #isStopped = false;
   /** Whether the last reading left entries to delete. */
   #isUnfinished = false;
@@ -100,14 +100,6 @@ export class AffinityPoller implements SyncSubscriber {
     return [...this.#limited.values()].flat();
   }
 
-  /** Reads once, and starts to read periodically. The kernel must have received the whole desired state. */
-  start(): void {
-    if (this.#isStopped) return;
-    const pause = (took: number) => this.#pause(took);
-    this.#task = new PeriodicTask(this.#parts.clock, pause, () => this.poll());
-    void this.poll();
-  }
-
   stop(): void {
     this.#isStopped = true;
     this.#task?.stop();
@@ -115,12 +107,15 @@ export class AffinityPoller implements SyncSubscriber {
 
   /** Starts to read after the first sync. Then reads sooner if a Service port was deleted. */
   synced(): void {
-    this.#begin ??= this.#parts.clock.after(FIRST_DELAY, () => this.start());
-    this.#task?.periodChanged();
+    if (this.#isStopped) return;
+    const pause = (took: number) => this.#pause(took);
+    this.#task ??= new PeriodicTask(this.#parts.clock, pause, () => this.poll());
+    this.#task.periodChanged();
   }
 
   /** Reads the maps that may have entries, and deletes entries. Never rejects. */
   async poll(): Promise<void> {
+    this.#hasRead = true;
     this.#isUnfinished = false;
     await loggedReading(this.#failures, async () => {
       for (const family of FAMILIES) await this.#pollFamily(family);
@@ -128,6 +123,7 @@ export class AffinityPoller implements SyncSubscriber {
   }
 
   #pause(took: number): number {
+    if (!this.#hasRead) return FIRST_DELAY;
     const isUrgent = this.#isUnfinished || FAMILIES.some((family) => this.#state(family)?.ids.holdsAny);
     return Math.max(isUrgent ? SHORT_PAUSE : LONG_PAUSE, PAUSE_RATIO * took);
   }

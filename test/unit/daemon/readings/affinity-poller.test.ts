@@ -72,8 +72,9 @@ function watching(size = 100, clientLimits?: ClientLimits) {
     for (const { concat } of keys) map.delete(concat.join(" . "));
     return { bytes: 0, durationMs: 0 };
   };
+  const clock = new ManualClock();
   const watch = new AffinityPoller({
-    clock: new ManualClock(),
+    clock,
     logger,
     state: () => state,
     tables: {
@@ -106,6 +107,7 @@ function watching(size = 100, clientLimits?: ClientLimits) {
   });
   return {
     watch,
+    clock,
     map,
     limited,
     remember,
@@ -130,6 +132,26 @@ const countOf = (map: ReadonlyMap<string, number>, id: number) =>
   [...map.keys()].filter((key) => key.startsWith(`${id} `)).length;
 
 describe("AffinityPoller", () => {
+  test("reads 5 s after the first sync, then every minute, and not once it is stopped", async () => {
+    const { watch, clock, remember, idOf, lists } = watching();
+    remember(idOf(0), 3);
+    for (const passed of [3000, 1999]) {
+      watch.synced();
+      clock.advance(passed);
+    }
+    expect(lists()).toBe(0);
+    clock.advance(1);
+    await expect.poll(() => watch.entries.ip).toBe(3);
+    expect(lists()).toBe(1);
+    watch.synced();
+    clock.advance(60_000);
+    await expect.poll(lists).toBe(2);
+    watch.stop();
+    watch.synced();
+    clock.advance(600_000);
+    expect(clock.timers).toBe(0);
+  });
+
   test("counts the entries of each family", async () => {
     const { watch, remember, idOf, told, map } = watching();
     expect(watch.entries).toEqual({});
@@ -231,12 +253,11 @@ describe("AffinityPoller", () => {
     cache.deleteService(service({ name: "shop/attacked" }).name);
     sync();
     faults.push(() => new NftRefusedError({ nftables: [] }, "Error: Could not process rule: File exists"));
-    watch.start();
-    await expect.poll(() => watch.entries.ip).toBe(3);
+    await watch.poll();
+    expect(watch.entries.ip).toBe(3);
     expect([told, map.size, state.families.ip?.ids.held.size]).toEqual([[], 3, 1]);
     await watch.poll();
     expect([told, map.size, state.families.ip?.ids.held.size]).toEqual([["3 gone"], 0, 0]);
-    watch.stop();
   });
 
   test("warns once of a map that cannot be listed, and keeps the last count", async () => {
