@@ -36,8 +36,11 @@ export interface Command {
   readonly formats?: readonly string[];
   /** Names of its own flags; every command also takes those of the configuration. */
   readonly flags: readonly string[];
-  /** Names of the configuration's flags that `--help` shows. `--help-all` shows all of them. */
-  readonly common: readonly string[];
+  /**
+   * Names of the configuration's flags that `--help` shows, if they are not {@link ASKING}. `--help-all`
+   * shows all of them.
+   */
+  readonly common?: readonly string[];
   /** Descriptions of flags that have a narrower meaning for this command, by name. */
   readonly meanings?: Readonly<Record<string, string>>;
   /** Hints about flags that it lacks and that users may expect, by name. */
@@ -49,6 +52,18 @@ export interface Command {
 
 /** The name of the positional argument of every command of a feature. */
 export const FEATURE_ARGUMENT = "what";
+
+/** Flags that affect the desired state of a node. */
+export const NODE: readonly string[] = [
+  "cluster-cidr",
+  "hostname-override",
+  "nft-path",
+  "nodeport-addresses",
+];
+/** Flags that find the cluster. */
+export const CLUSTER: readonly string[] = ["kubeconfig", "master"];
+/** Common flags of commands that ask the daemon or, without one, the cluster. */
+export const ASKING: readonly string[] = [...NODE, ...CLUSTER, "daemon-socket"];
 
 /** The formats of most commands' `--output`. */
 export const FORMATS: readonly string[] = ["text", "json", "yaml"];
@@ -79,7 +94,7 @@ export function flagsOf({ flags }: Command): readonly Flag[] {
  * @param showAll also flags of the configuration that are not common, but have an effect
  */
 export function shownFlags(command: Command, showAll: boolean): readonly Flag[] {
-  const shown = ["config", ...command.common];
+  const shown = ["config", ...(command.common ?? ASKING)];
   return flagsOf(command).filter(({ name, target: { kind } }) => {
     return kind !== "ignored" && (showAll || kind !== "field" || shown.includes(name));
   });

@@ -1,13 +1,6 @@
 import { FEATURES } from "../../features/registry.ts";
 import type { FeatureCommand } from "../../features/seam/command.ts";
-import { type Command, FEATURE_ARGUMENT, FORMATS } from "../command.ts";
-
-/** Flags that affect the desired state of a node. */
-const NODE: readonly string[] = ["cluster-cidr", "hostname-override", "nft-path", "nodeport-addresses"];
-/** Flags that find the cluster. */
-const CLUSTER: readonly string[] = ["kubeconfig", "master"];
-/** Common flags of commands that ask the daemon or, without one, the cluster. */
-const ASKING: readonly string[] = [...NODE, ...CLUSTER, "daemon-socket"];
+import { ASKING, CLUSTER, type Command, FEATURE_ARGUMENT, FORMATS, NODE } from "../command.ts";
 
 /** Every command, in the order of `--help`. */
 export const COMMANDS: readonly Command[] = [
@@ -33,7 +26,6 @@ export const COMMANDS: readonly Command[] = [
     formats: ["json", "nft"],
     flags: ["from", "context", "output", "service", "namespace", "family", "diff"],
     meanings: { namespace: "The namespace of a Service that is named without one" },
-    common: ASKING,
     load: async () => await import("../commands/dump.ts"),
   },
   {
@@ -59,7 +51,6 @@ export const COMMANDS: readonly Command[] = [
       ["--with kube-proxy", "connections whose outcome differs under kube-proxy's tables (nftables mode)"],
       ["--outcomes --from OLD --with-objects NEW", "connections whose outcome differs with other objects"],
     ],
-    common: ASKING,
     load: async () => await import("../commands/diff.ts"),
   },
   {
@@ -97,7 +88,6 @@ export const COMMANDS: readonly Command[] = [
       ["--live 10.96.0.10:53", "with the rules in this kernel"],
       ["--all --problems --exit-code", "every frontend that is refused or dropped"],
     ],
-    common: ASKING,
     load: async () => await import("../commands/explain.ts"),
   },
   {
@@ -113,7 +103,6 @@ export const COMMANDS: readonly Command[] = [
       ["-n shop", "to Services of one namespace"],
       ["--client 10.244.1.9 --watch", "of one client, as they happen"],
     ],
-    common: ASKING,
     load: async () => await import("../commands/refusals.ts"),
   },
   {
@@ -138,7 +127,6 @@ export const COMMANDS: readonly Command[] = [
       ["--service shop/cart --from-ip 10.244.1.9", "packets of one client to a Service"],
       ["--client 192.0.2.77 --duration 5m --rate 1", "everything from and to a client"],
     ],
-    common: ASKING,
     load: async () => await import("../commands/trace.ts"),
   },
   {
@@ -153,7 +141,6 @@ export const COMMANDS: readonly Command[] = [
       ["--draining", "connections to endpoints that are terminating or gone, and their clients"],
       ["--service shop/cart --output json", "one Service, for scripts"],
     ],
-    common: ASKING,
     load: async () => await import("../commands/connections.ts"),
   },
   ...FEATURES.flatMap(({ command }) => (command === undefined ? [] : [ofFeature(command)])),
@@ -168,7 +155,6 @@ export const COMMANDS: readonly Command[] = [
     name: "config",
     summary: "Print the effective configuration, or validate a file",
     flags: ["defaults", "validate", "strict"],
-    common: ASKING,
     load: async () => await import("../commands/config.ts"),
   },
   {
@@ -201,7 +187,6 @@ export const COMMANDS: readonly Command[] = [
       from: "With --migration: read the objects from these files and directories (- for standard input)",
     },
     examples: [["--migration", "also what changes for clients when nft-proxy replaces kube-proxy"]],
-    common: ASKING,
     load: async () => await import("../commands/doctor.ts"),
   },
   {
@@ -251,7 +236,6 @@ function ofFeature(command: FeatureCommand): Command {
       ...meanings,
     },
     examples,
-    common: ASKING,
     load: async () => {
       const { runnerOf } = await import("../commands/feature-command.ts");
       return { run: runnerOf(command) };

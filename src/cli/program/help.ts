@@ -8,16 +8,13 @@ import { COMMANDS } from "./commands.ts";
 /** Maximum width of the help: longer lines are hard to read. */
 const MAX_COLUMNS = 100;
 
-/** The types of values in yargs, which its help shows. */
-const TYPES: Readonly<Record<FlagType, Options>> = {
-  boolean: { type: "boolean" },
-  duration: { type: "string" },
-  "feature-gates": { type: "string" },
-  float: { type: "number" },
-  integer: { type: "number" },
-  list: { type: "array" },
-  "path-list": { type: "array" },
-  string: { type: "string" },
+/** The types of values in yargs, which its help shows, other than texts. */
+const TYPES: Readonly<Partial<Record<FlagType, NonNullable<Options["type"]>>>> = {
+  boolean: "boolean",
+  float: "number",
+  integer: "number",
+  list: "array",
+  "path-list": "array",
 };
 
 /** The help of the program, which lists its commands. @param columns of the terminal */
@@ -88,7 +85,7 @@ function optionOf(flag: Flag, { formats = FORMATS, meanings = {} }: Command): Op
   const { name, alias, type, description, target, isOwn } = flag;
   const preset = defaultText(flag);
   return {
-    ...TYPES[type],
+    type: TYPES[type] ?? "string",
     describe: meanings[name] ?? (name === "output" ? `Output format: ${alternatives(formats)}` : description),
     group: isOwn || target.kind === "parser" ? "Options:" : "Options of kube-proxy:",
     ...(alias !== undefined && { alias }),
