@@ -27,7 +27,6 @@ export function createReadings(
       nft,
       loop,
       state: () => reconciler.state,
-      onDeleted: (reason, entries) => metrics.observe("affinityDeleted", { reason, entries }),
       onCrowded: ({ service, name }) =>
         events.record(affinityCrowdedEvent(serviceSubject(cache, service.name), name, nodeName)),
     }),

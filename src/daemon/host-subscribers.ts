@@ -56,8 +56,7 @@ function reservedPorts(
       // Other programs may have changed the list, so a full sync checks it again.
       const isDue = kind === "full" || failures.isFailing;
       const isOn = isWanted();
-      const arePortsChanged = isChanged(state);
-      if (!arePortsChanged && isOn === wasWanted && !isDue) return;
+      if (!isChanged(state) && isOn === wasWanted && !isDue) return;
       wasWanted = isOn;
       const wanted = isOn ? nodePortsOf(state) : new Set<number>();
       const text = [...wanted].sort((a, b) => a - b).join();
@@ -143,7 +142,6 @@ function loopbackProxy(
       const subject = serviceSubject(cache, service);
       events.record(failedLoopbackEvent(subject, port, cache.node.name, messageOf(error)));
     },
-    onRefused: (reason) => metrics.observe("loopbackRefused", { reason }),
   });
 }
 

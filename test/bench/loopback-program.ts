@@ -23,7 +23,6 @@ if (role === "echo") {
     clock: systemClock,
     logger: silent,
     onBindFailed: () => {},
-    onRefused: () => {},
   });
   await proxy.sync([{ family: "ip", port: Number(port), service: "bench/echo" as ServiceName }]);
   console.log("ready");

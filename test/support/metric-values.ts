@@ -45,8 +45,8 @@ export function scrapedParts(parts: Partial<ScrapedParts> = {}): ScrapedParts {
     config: () => ({ problem: undefined, needRestart: [] }),
     conntrack: { entries: async () => undefined, capacity: async () => undefined },
     memory: { own: () => 0, container: async () => undefined, programs: async () => [] },
-    loopback: { listeners: { ip: 0, ip6: 0 }, connections: 0 },
-    affinity: { entries: {}, countedClients: [] },
+    loopback: { listeners: { ip: 0, ip6: 0 }, connections: 0, refused: { limit: 0, unreachable: 0 } },
+    affinity: { entries: {}, countedClients: [], deleted: { gone: 0, crowded: 0 } },
     ...parts,
   };
 }

@@ -36,8 +36,6 @@ export interface LoopbackProxyParts {
   readonly logger: Logger;
   /** A port cannot be bound; called once until it can be. */
   readonly onBindFailed: (nodePort: LoopbackNodePort, error: unknown) => void;
-  /** A connection was not served: there are too many, or no endpoint could be reached. */
-  readonly onRefused: (reason: "limit" | "unreachable") => void;
   /** Maximum number of open connections. */
   readonly maxConnections?: number;
 }
@@ -56,6 +54,8 @@ export class LoopbackProxy {
   #hasNoRoute = false;
   /** Open listeners. */
   readonly listeners = { ip: 0, ip6: 0 };
+  /** Connections that were not served: there are too many, or no endpoint could be reached. */
+  readonly refused = { limit: 0, unreachable: 0 };
 
   constructor(parts: LoopbackProxyParts) {
     this.#parts = parts;
@@ -107,17 +107,17 @@ export class LoopbackProxy {
   }
 
   #accept(client: Socket, nodePort: LoopbackNodePort): void {
-    const { maxConnections = MOST_CONNECTIONS, onRefused, targets } = this.#parts;
+    const { maxConnections = MOST_CONNECTIONS, targets } = this.#parts;
     if (this.#clients.size >= maxConnections) {
       client.resetAndDestroy();
-      onRefused("limit");
+      this.refused.limit++;
       return;
     }
     this.#clients.add(client);
     const target = { host: targets[nodePort.family], port: nodePort.port };
     const relayed = relay(client, target, (error) => {
       this.#reportUnreachable(nodePort, target, error);
-      onRefused("unreachable");
+      this.refused.unreachable++;
     });
     void relayed.then(() => this.#clients.delete(client));
   }

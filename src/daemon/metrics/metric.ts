@@ -12,7 +12,7 @@ import type { ChangeTracker } from "../../sync/change-tracker.ts";
 import type { Reconciler } from "../../sync/reconciler.ts";
 import type { SyncFailure, SyncReport } from "../../sync/sync-report.ts";
 import type { LoopbackProxy } from "../loopback/loopback-proxy.ts";
-import type { AffinityDeletion, AffinityPoller } from "../readings/affinity-poller.ts";
+import type { AffinityPoller } from "../readings/affinity-poller.ts";
 
 /** Events in the daemon that metrics count or time. */
 export interface Occurrences {
@@ -32,10 +32,7 @@ export interface Occurrences {
   readonly healthAnswer: { readonly path: string; readonly status: number };
   /** A Kubernetes Event was not delivered. */
   readonly eventDropped: undefined;
-  /** Entries of the affinity map were deleted. */
-  readonly affinityDeleted: { readonly reason: AffinityDeletion; readonly entries: number };
   readonly loopbackBindFailed: { readonly family: Family };
-  readonly loopbackRefused: { readonly reason: "limit" | "unreachable" };
 }
 
 /** Parts that are read at each scrape. */
@@ -49,8 +46,8 @@ export interface ScrapedParts {
   readonly config: () => ConfigState;
   readonly conntrack: ConntrackUsage;
   readonly memory: MemoryUsage;
-  readonly loopback: Pick<LoopbackProxy, "listeners" | "connections">;
-  readonly affinity: Pick<AffinityPoller, "entries" | "countedClients">;
+  readonly loopback: Pick<LoopbackProxy, "listeners" | "connections" | "refused">;
+  readonly affinity: Pick<AffinityPoller, "entries" | "countedClients" | "deleted">;
 }
 
 /**

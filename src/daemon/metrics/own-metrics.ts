@@ -1,4 +1,4 @@
-import { AppError } from "../../base/errors.ts";
+import { AppError, type ErrorCode } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
 import { one, type Sample } from "../../base/sample.ts";
 import type { ContainerMemory, ProgramMemory } from "../../kernel/memory-usage.ts";
@@ -142,8 +142,8 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   nft_proxy_affinity_entries_deleted_total: {
     help: "Entries of session affinity that were deleted, because their Service port is gone or the map was nearly full",
-    zero: [{ reason: "gone" }, { reason: "crowded" }],
-    on: { affinityDeleted: ({ reason, entries }) => one(entries, { reason }) },
+    labels: ["reason"],
+    scrape: ({ affinity }) => byReason(affinity.deleted),
   },
   /** See `nft_proxy_map_capacity` of the same map for the maximum. */
   nft_proxy_limited_clients: {
@@ -185,8 +185,8 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   nft_proxy_localhost_nodeport_refused_total: {
     help: "Connections to loopback NodePorts that were not served: over the limit, or no endpoint reached",
-    zero: [{ reason: "limit" }, { reason: "unreachable" }],
-    on: { loopbackRefused: ({ reason }) => one(1, { reason }) },
+    labels: ["reason"],
+    scrape: ({ loopback }) => byReason(loopback.refused),
   },
   nft_proxy_reflector_last_event_timestamp_seconds: {
     help: "When a list, an event or a bookmark of a resource last arrived",
@@ -251,18 +251,19 @@ function ofDrift(
   return repaired === undefined ? [] : samples(repaired);
 }
 
+function byReason(counts: Readonly<Record<string, number>>): readonly Sample[] {
+  return Object.entries(counts).flatMap(([reason, count]) => one(count, { reason }));
+}
+
+const CAUSES: Readonly<Partial<Record<ErrorCode, (typeof NFT_FAILURES)[number]>>> = {
+  NFT_REFUSED: "refused",
+  INVALID_TRANSACTION: "refused",
+  NFT_TIMEOUT: "timeout",
+  NFT_MISSING: "missing",
+};
+
 function failureCause(error: unknown): (typeof NFT_FAILURES)[number] {
-  switch (error instanceof AppError ? error.code : undefined) {
-    case "NFT_REFUSED":
-    case "INVALID_TRANSACTION":
-      return "refused";
-    case "NFT_TIMEOUT":
-      return "timeout";
-    case "NFT_MISSING":
-      return "missing";
-    default:
-      return "other";
-  }
+  return (error instanceof AppError && CAUSES[error.code]) || "other";
 }
 
 /** The series of the sets that packets fill, or of the others. */

@@ -21,9 +21,6 @@ import { AFFINITY, AFFINITY_IDS } from "../../ruleset/sets.ts";
 import type { SyncLoop } from "../../sync/sync-loop.ts";
 import type { SyncSubscriber } from "../../sync/sync-report.ts";
 
-/** Why entries were deleted: their service port is gone, or has the most entries of a nearly full map. */
-export type AffinityDeletion = "gone" | "crowded";
-
 /** Parts of {@link AffinityPoller}. */
 export interface AffinityPollerParts {
   readonly clock: Clock;
@@ -32,7 +29,6 @@ export interface AffinityPollerParts {
   readonly nft: Nft;
   readonly loop: Pick<SyncLoop, "desiredUnlessRepairing" | "betweenSyncs">;
   readonly state: () => RulesetState;
-  readonly onDeleted: (reason: AffinityDeletion, entries: number) => void;
   /** Called for a service port that lost entries because it had the most. */
   readonly onCrowded: (port: ServicePort) => void;
 }
@@ -77,6 +73,8 @@ export class AffinityPoller implements SyncSubscriber {
   readonly #failures: FailureLog;
   #task: PeriodicTask | undefined;
   #hasRead = false;
+  /** Deleted entries: their service port is gone, or has the most entries of a nearly full map. */
+  readonly deleted = { gone: 0, crowded: 0 };
   #isStopped = false;
   /** Whether the last reading left entries to delete. */
   #isUnfinished = false;
@@ -148,7 +146,7 @@ export class AffinityPoller implements SyncSubscriber {
     this.#entries = { ...this.#entries, [family]: total };
     const isGone = ({ key }: Element) => this.#state(family)?.ownerOfList(servicePortOf(key)) === undefined;
     const { deleted, isComplete } = await this.#delete(family, spec, gone, isGone);
-    if (deleted > 0) this.#parts.onDeleted("gone", deleted);
+    this.deleted.gone += deleted;
     if (isComplete && gone.length < MOST_DELETED) state.ids.freeHeld(held.filter((id) => !ids.has(id)));
     else this.#isUnfinished = true;
     const excess = excessEntries(counts, spec.size ?? Number.POSITIVE_INFINITY);
@@ -178,7 +176,7 @@ export class AffinityPoller implements SyncSubscriber {
     counts: ReadonlyMap<number, number>,
     excess: ReadonlyMap<number, number>,
   ): Promise<void> {
-    const { tables, onDeleted, onCrowded, logger } = this.#parts;
+    const { tables, onCrowded, logger } = this.#parts;
     const { family } = state.table;
     this.#isUnfinished = true;
     const left = new Map(excess);
@@ -193,7 +191,7 @@ export class AffinityPoller implements SyncSubscriber {
       }
     }
     const { deleted } = await this.#delete(family, spec, entries, () => true);
-    if (deleted > 0) onDeleted("crowded", deleted);
+    this.deleted.crowded += deleted;
     const ports = [...excess]
       .sort(([, a], [, b]) => b - a)
       .flatMap(([id]) => {

@@ -22,7 +22,7 @@ function textOf(value: HtmlValue): string {
 }
 
 /** Maximum size of one character of a text in a page, as an entity or in UTF-8. Bytes. */
-const LONGEST_CHARACTER = 6;
+const LONGEST_CHARACTER = 5;
 
 /** Shortens a text that takes more than `most` bytes in a page. */
 export function clipped(text: string, most: number): string {
@@ -31,16 +31,8 @@ export function clipped(text: string, most: number): string {
   return `${text.slice(0, isPlain ? most : Math.floor(most / LONGEST_CHARACTER))}…`;
 }
 
-const ENTITIES: Readonly<Record<string, string>> = {
-  "&": "&amp;",
-  "<": "&lt;",
-  ">": "&gt;",
-  '"': "&quot;",
-  "'": "&#39;",
-};
-
 function escaped(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? character);
+  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
 /** The colour of a state: good, bad, or neither. */

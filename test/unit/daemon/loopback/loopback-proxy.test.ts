@@ -33,13 +33,12 @@ async function endpoint(serve: (socket: Socket) => void): Promise<{ server: Serv
 function proxy(maxConnections = 100, target = "127.0.0.2") {
   const clock = new ManualClock();
   const logger = memoryLogger();
-  const [bindFailures, refused]: [unknown[], string[]] = [[], []];
+  const bindFailures: unknown[] = [];
   const made = new LoopbackProxy({
     targets: { ip: target, ip6: "::1" },
     clock,
     logger,
     onBindFailed: (_, error) => bindFailures.push(error),
-    onRefused: (reason) => refused.push(reason),
     maxConnections,
   });
   const seen = {
@@ -50,7 +49,7 @@ function proxy(maxConnections = 100, target = "127.0.0.2") {
       return made.connections;
     },
     bindFailures,
-    refused,
+    refused: made.refused,
   };
   closers.push(() => made.close());
   return { proxy: made, clock, seen, logger };
@@ -144,7 +143,7 @@ describe("LoopbackProxy", () => {
     const socket = await client(port);
     socket.resume();
     expect(await closed(socket)).toBe(true);
-    await expect.poll(() => seen.refused, PATIENCE).toEqual(["unreachable"]);
+    await expect.poll(() => seen.refused, PATIENCE).toEqual({ limit: 0, unreachable: 1 });
     expect(seen.connections).toBe(0);
   });
 
@@ -155,7 +154,7 @@ describe("LoopbackProxy", () => {
     await made.sync([nodePort(port)]);
     for (const count of [1, 2]) {
       connect({ host: "127.0.0.1", port }).on("error", () => {});
-      await expect.poll(() => seen.refused.length, PATIENCE).toBe(count);
+      await expect.poll(() => seen.refused.unreachable, PATIENCE).toBe(count);
     }
     const warnings = logger.lines.filter(({ level }) => level === "warn");
     expect(warnings.map(({ message }) => message)).toEqual(["no route for loopback NodePorts (logged once)"]);
@@ -206,7 +205,7 @@ describe("LoopbackProxy", () => {
     const second = connect({ host: "127.0.0.1", port });
     const error = await new Promise((resolve) => second.resume().once("error", resolve));
     expect(error).toMatchObject({ code: "ECONNRESET" });
-    expect(seen.refused).toEqual(["limit"]);
+    expect(seen.refused).toEqual({ limit: 1, unreachable: 0 });
     first.write("still here");
     expect(String((await once(first, "data"))[0])).toBe("still here");
   });

@@ -102,7 +102,6 @@ function watching(size = 100, clientLimits?: ClientLimits) {
         return await change();
       },
     },
-    onDeleted: (reason, entries) => told.push(`${entries} ${reason}`),
     onCrowded: ({ name }) => told.push(name),
   });
   return {
@@ -180,7 +179,7 @@ describe("AffinityPoller", () => {
   });
 
   test("deletes the entries of both lists of a deleted Service before another Service gets its id", async () => {
-    const { watch, remember, idOf, told, map, cache, sync, state } = watching();
+    const { watch, remember, idOf, map, cache, sync, state } = watching();
     const [gone, neighbour] = [idOf(0), idOf(1)];
     remember(gone, 3);
     remember(gone + 1, 2);
@@ -193,7 +192,7 @@ describe("AffinityPoller", () => {
     expect([...(state.families.ip?.ids.held ?? [])]).toEqual([gone]);
     expect(idOf(2)).not.toBe(gone);
     await watch.poll();
-    expect([told, countOf(map, neighbour), map.size]).toEqual([["5 gone"], 4, 4]);
+    expect([watch.deleted, countOf(map, neighbour), map.size]).toEqual([{ gone: 5, crowded: 0 }, 4, 4]);
     expect(state.families.ip?.ids.held.size).toBe(0);
     cache.putService(service({ name: "shop/newer", clusterIPs: ["10.96.0.13"], affinitySeconds: 60 }));
     cache.putSlice(slice({ service: "shop/newer", endpoints: ["10.244.1.2"] }));
@@ -202,7 +201,7 @@ describe("AffinityPoller", () => {
   });
 
   test("keeps the entries of an id that has got an owner since the map was listed", async () => {
-    const { watch, remember, told, map, cache, sync, idOf, onBetween } = watching();
+    const { watch, remember, map, cache, sync, idOf, onBetween } = watching();
     const next = idOf(1) + 0x4000;
     remember(next, 3);
     onBetween(() => {
@@ -212,7 +211,7 @@ describe("AffinityPoller", () => {
       expect(idOf(2)).toBe(next);
     });
     await watch.poll();
-    expect([countOf(map, next), told]).toEqual([3, []]);
+    expect([countOf(map, next), watch.deleted.gone]).toEqual([3, 0]);
   });
 
   test("deletes entries of the service port with the most in a nearly full map, and reports it", async () => {
@@ -221,7 +220,7 @@ describe("AffinityPoller", () => {
     remember(idOf(1), 8);
     await watch.poll();
     expect([countOf(map, idOf(0)), countOf(map, idOf(1))]).toEqual([72, 8]);
-    expect(told).toEqual(["13 crowded", "shop/attacked/tcp"]);
+    expect([watch.deleted, told]).toEqual([{ gone: 0, crowded: 13 }, ["shop/attacked/tcp"]]);
     expect(watch.entries).toEqual({ ip: 93 });
     expect(logger.lines.at(-1)).toMatchObject({
       level: "warn",
@@ -248,16 +247,16 @@ describe("AffinityPoller", () => {
   });
 
   test("continues after a refusal by the kernel, and reserves the ids until it is done", async () => {
-    const { watch, remember, idOf, told, map, cache, sync, state, faults } = watching();
+    const { watch, remember, idOf, map, cache, sync, state, faults } = watching();
     remember(idOf(0), 3);
     cache.deleteService(service({ name: "shop/attacked" }).name);
     sync();
     faults.push(() => new NftRefusedError({ nftables: [] }, "Error: Could not process rule: File exists"));
     await watch.poll();
     expect(watch.entries.ip).toBe(3);
-    expect([told, map.size, state.families.ip?.ids.held.size]).toEqual([[], 3, 1]);
+    expect([watch.deleted.gone, map.size, state.families.ip?.ids.held.size]).toEqual([0, 3, 1]);
     await watch.poll();
-    expect([told, map.size, state.families.ip?.ids.held.size]).toEqual([["3 gone"], 0, 0]);
+    expect([watch.deleted.gone, map.size, state.families.ip?.ids.held.size]).toEqual([3, 0, 0]);
   });
 
   test("warns once of a map that cannot be listed, and keeps the last count", async () => {

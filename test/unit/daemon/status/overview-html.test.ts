@@ -107,7 +107,7 @@ describe("the charts of the last hour", () => {
 
   test("have a bar for each value except zero, scaled to the highest, and a description", () => {
     expect(sparklineHtml([0, 2, 4, 0.001], 'a "label"').text).toBe(
-      '<svg class="spark" viewBox="0 0 4 24" preserveAspectRatio="none" role="img" aria-label="a &quot;label&quot;">' +
+      '<svg class="spark" viewBox="0 0 4 24" preserveAspectRatio="none" role="img" aria-label="a &#34;label&#34;">' +
         '<rect x="1" y="12" width="0.8" height="12"/><rect x="2" y="0" width="0.8" height="24"/>' +
         '<rect x="3" y="23" width="0.8" height="1"/></svg>',
     );
