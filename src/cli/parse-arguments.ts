@@ -84,15 +84,8 @@ function valuesAt(args: readonly string[], index: number, limit: number): string
   return end === -1 ? rest : rest.slice(0, end);
 }
 
-interface GivenSpelling {
-  readonly spelling: string;
-  readonly flag: Flag | undefined;
-  /** The value in the same argument; undefined without one. */
-  readonly value: string | undefined;
-}
-
-/** Splits `--name` and `--name=value`. */
-function namedFlag(argument: string): GivenSpelling {
+/** Splits `--name` and `--name=value`. Returns what is known of it. */
+function namedFlag(argument: string) {
   const [, given = argument, value] = /^([^=]*)(?:=(.*))?$/s.exec(argument) ?? [];
   const spelling = `--${given.slice(2).replaceAll("_", "-")}`;
   const flag = FLAG_OF_SPELLING.get(spelling);
@@ -103,7 +96,7 @@ function namedFlag(argument: string): GivenSpelling {
  * Splits `-n`, `-nvalue` and `-n=value`. Groups of letters are not supported: `-h` is the only letter without
  * a value. A long name after one dash is unknown, whereas pflag reads `-from` as `-f rom`.
  */
-function letterFlag(argument: string): GivenSpelling {
+function letterFlag(argument: string) {
   const [spelling, joined] = [argument.slice(0, 2), argument.slice(2)];
   const whole = argument.replace(/=.*/s, "");
   const flag = FLAG_OF_SPELLING.get(spelling);

@@ -11,12 +11,6 @@ import { modeWarnings } from "./other-modes.ts";
 import { featureGateWarnings, OWN_SECTION, unknownFieldWarnings, unknownOwnFields } from "./schema.ts";
 import { dependencyViolations, schemaViolations } from "./validate.ts";
 
-/** A configuration file. Each field is valid by itself; defaults are not applied. */
-export interface ReadConfiguration {
-  readonly given: Document;
-  readonly warnings: readonly ConfigWarning[];
-}
-
 /** ConfigMap keys under which kubeadm and others store the configuration, in order of preference. */
 const CONFIG_MAP_KEYS = ["config.conf", "config"] as const;
 
@@ -29,9 +23,10 @@ const MOST_CHARACTERS = 2 ** 21;
 /**
  * Parses a KubeProxyConfiguration v1alpha1, or a ConfigMap that contains one, from YAML or JSON.
  * @param name the name of the text in messages, such as its path
+ * @returns what is given, each field valid by itself and without defaults, and warnings
  * @throws AppError BAD_CONFIG with every invalid value and its path, or with the line of a syntax error
  */
-export function readConfiguration(text: string, name: string): ReadConfiguration {
+export function readConfiguration(text: string, name: string) {
   const { value: document, repeated } = documentIn(text, name);
   const isOwn = (path: string) => path.startsWith(OWN_SECTION);
   refuseViolations(document, repeated.filter(isOwn), name);
@@ -81,14 +76,7 @@ export function printConfiguration(options: ProxyOptions): string {
   return stringify(configurationOf(options), { sortMapEntries: true, lineWidth: 0 });
 }
 
-/** A parsed text. */
-interface Parsed {
-  readonly value: unknown;
-  /** The paths of keys that are given more than once; the last value counts. */
-  readonly repeated: readonly string[];
-}
-
-function documentIn(text: string, name: string): Parsed {
+function documentIn(text: string, name: string) {
   const document = parseOne(text, name);
   const { value } = document;
   if (!isRecord(value) || value.kind !== "ConfigMap") return document;
@@ -115,7 +103,8 @@ function configurationKey(data: Readonly<Record<string, unknown>>, name: string)
   });
 }
 
-function parseOne(text: string, name: string): Parsed {
+/** Parses a text. `repeated` are the paths of keys that are given more than once; the last value counts. */
+function parseOne(text: string, name: string) {
   if (text.length > MOST_CHARACTERS) throw unreadable(name, "it is longer than 2 MiB");
   const tooDeep = (reason: string) => unreadable(name, `it ${reason}`);
   // Only the check matters here; the parser cannot work without making the tokens.
@@ -131,7 +120,8 @@ function parseOne(text: string, name: string): Parsed {
   const [error] = document.errors;
   if (error !== undefined) throw unreadable(name, firstLine(error.message));
   try {
-    return { value: document.toJS(), repeated: repeatedKeys(document.contents) };
+    const value: unknown = document.toJS();
+    return { value, repeated: repeatedKeys(document.contents) };
   } catch (cause) {
     throw unreadable(name, firstLine(messageOf(cause)));
   }

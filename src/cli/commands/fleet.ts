@@ -70,18 +70,19 @@ function waitingText(nodes: readonly FleetNode[]): string {
   return `waiting for ${counted(sick.length, "node")} of ${nodes.length}, such as ${sick[0]?.node} (${sick[0]?.state})`;
 }
 
-const HEAD = [
-  "NODE",
-  "STATE",
-  "VERSION",
-  "VERIFIED",
-  "OUT-OF-SYNC",
-  "DRIFT",
-  "QUARANTINED",
-  "REFUSED",
-  "EJECTED",
-  "LAG-P99",
-  "REASON",
+/** The columns of the text output. */
+const COLUMNS: readonly (readonly [title: string, cell: (node: FleetNode) => string])[] = [
+  ["NODE", ({ node }) => printable(node)],
+  ["STATE", ({ state }) => state],
+  ["VERSION", ({ metrics }) => metrics?.version ?? "-"],
+  ["VERIFIED", ({ verifiedAgo }) => (verifiedAgo === undefined ? "-" : `${ageText(verifiedAgo)} ago`)],
+  ["OUT-OF-SYNC", ({ outOfSyncFor }) => outOfSyncText(outOfSyncFor)],
+  ["DRIFT", ({ metrics }) => numberText(metrics?.driftRepairs)],
+  ["QUARANTINED", ({ quarantined }) => numberText(quarantined)],
+  ["REFUSED", ({ metrics }) => numberText(metrics?.refused)],
+  ["EJECTED", ({ metrics }) => numberText(metrics?.ejected.length)],
+  ["LAG-P99", ({ metrics }) => lagText(metrics)],
+  ["REASON", ({ reason }) => printable(reason ?? "")],
 ];
 
 /**
@@ -89,7 +90,8 @@ const HEAD = [
  * total. Ends with a line feed.
  */
 export function fleetText(nodes: readonly FleetNode[]): string {
-  const lines = tableLines([HEAD, ...nodes.map(cells)]);
+  const rows = nodes.map((node) => COLUMNS.map(([, cell]) => cell(node)));
+  const lines = tableLines([COLUMNS.map(([title]) => title), ...rows]);
   return `${[...lines, ...ejectionLines(nodes), sumText(nodes)].join("\n")}\n`;
 }
 
@@ -115,29 +117,13 @@ function sumText(nodes: readonly FleetNode[]): string {
   return `${counted(count(nodes), "node")}, ${healthy} healthy${more}`;
 }
 
-function cells({
-  node,
-  state,
-  reason,
-  verifiedAgo,
-  outOfSyncFor,
-  quarantined,
-  metrics,
-}: FleetNode): string[] {
-  const number = (value: number | undefined) => (value === undefined ? "-" : String(value));
-  return [
-    printable(node),
-    state,
-    metrics?.version ?? "-",
-    verifiedAgo === undefined ? "-" : `${ageText(verifiedAgo)} ago`,
-    outOfSyncFor === undefined ? "-" : outOfSyncFor === 0 ? "no" : ageText(outOfSyncFor),
-    number(metrics?.driftRepairs),
-    number(quarantined),
-    number(metrics?.refused),
-    number(metrics?.ejected.length),
-    lagText(metrics),
-    printable(reason ?? ""),
-  ];
+function outOfSyncText(seconds: number | undefined): string {
+  if (seconds === undefined) return "-";
+  return seconds === 0 ? "no" : ageText(seconds);
+}
+
+function numberText(value: number | undefined): string {
+  return value === undefined ? "-" : String(value);
 }
 
 function lagText({ lagP99, lagP99Above }: Partial<FleetMetrics> = {}): string {
