@@ -1,3 +1,4 @@
+import type { AddressInfo } from "node:net";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { openHttpServer } from "../../src/daemon/http/http-server.ts";
 import type { DaemonStatus } from "../../src/daemon/status/daemon-status.ts";
@@ -32,7 +33,7 @@ export class StatusBrowser {
   /** Serves a daemon's status page, and opens it. */
   async open(status: DaemonStatus, path = "/", options: BrowserContextOptions = {}): Promise<OpenedPage> {
     const routes = new Map([["/", (query: URLSearchParams) => statusPage(status, query)]]);
-    const server = await openHttpServer(
+    const { server, close } = await openHttpServer(
       { host: "127.0.0.1", port: 0 },
       (at) => routes.get(at),
       memoryLogger(),
@@ -40,10 +41,10 @@ export class StatusBrowser {
     const context = await this.#browser.newContext({ viewport: { width: 1100, height: 900 }, ...options });
     this.#closers.push(async () => {
       await context.close();
-      await server.close();
+      await close();
     });
     const page = await context.newPage();
-    const origin = `http://127.0.0.1:${server.port}`;
+    const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     const opened: OpenedPage = { page, origin, complaints: [], requests: [] };
     page.on("console", (message) => void opened.complaints.push(message.text()));
     page.on("pageerror", (error) => void opened.complaints.push(error.message));

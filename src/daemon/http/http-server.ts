@@ -45,8 +45,6 @@ export function jsonAnswer(
 
 /** A server that listens. */
 export interface OpenServer {
-  /** Its port, which the kernel chooses for 0; 0 for a Unix socket. */
-  readonly port: number;
   /** Stops listening and closes all connections, also idle ones. Never rejects. */
   close(): Promise<void>;
 }
@@ -103,7 +101,7 @@ export async function openHttpServer(
   logger: Logger,
   connections = new ConnectionLimit(MOST_OPEN),
   longestIdle = LONGEST_IDLE,
-): Promise<OpenServer> {
+) {
   const isLocal = isLoopback(address);
   const server = createServer(REQUEST_LIMITS, (request, response) => {
     const found = isLocal && !isLocalHost(request.headers.host) ? () => () => MISDIRECTED : find;
@@ -115,7 +113,7 @@ export async function openHttpServer(
   await listen(server, address, inUse, (error) =>
     logger.warn({ error: error.message }, "HTTP server cannot accept a connection"),
   );
-  return { port: portOf(server), close: () => closeServer(server) };
+  return { server, close: () => closeServer(server) };
 }
 
 const MISDIRECTED = textAnswer("the Host header must be localhost or an address\n", 421);
@@ -223,12 +221,6 @@ function bind(server: NetServer, address: ListenAddress, onListening: () => void
   } finally {
     process.umask(umask);
   }
-}
-
-/** Returns the port of a server; 0 for a Unix socket. */
-function portOf(server: Server): number {
-  const address = server.address();
-  return address === null || typeof address === "string" ? 0 : address.port;
 }
 
 function listenError(address: ListenAddress, cause: NodeJS.ErrnoException, inUse: string): AppError {

@@ -36,11 +36,6 @@ export class RetryingServer {
     this.#failures = new FailureLog(options, "cannot bind, retrying", "bound after failures");
   }
 
-  /** The port; undefined while it does not listen. */
-  get port(): number | undefined {
-    return this.#server?.port;
-  }
-
   /**
    * Tries to listen. Resolves after the first attempt, whether it succeeded or not.
    * @throws AppError HOST if it failed and `hardFail` is set

@@ -103,7 +103,7 @@ export class LoopbackProxy {
       this.#parts.logger.warn({ error: error.message }, "cannot accept a connection"),
     );
     this.listeners[nodePort.family]++;
-    return { port: address.port, close: () => this.#stopListening(server, nodePort) };
+    return { close: () => this.#stopListening(server, nodePort) };
   }
 
   #accept(client: Socket, nodePort: LoopbackNodePort): void {
