@@ -4,7 +4,7 @@ import { AppError } from "../base/errors.ts";
 import { readFlags } from "../config/flags.ts";
 import type { ConfigWarning } from "../config/invalid-value.ts";
 import type { ProxyOptions } from "../config/options.ts";
-import { type ResolvedOptions, resolveOptions } from "../config/resolve.ts";
+import { resolveOptions } from "../config/resolve.ts";
 import type { LoadRequest } from "../inspect/load/load-request.ts";
 import { systemReason } from "../kube/files/diagnostic.ts";
 import { isDenied, type RunningDaemon, runningDaemon } from "../socket/daemon-client.ts";
@@ -39,7 +39,7 @@ export function loadRequest(argv: Argv, options: ProxyOptions, daemon?: RunningD
  * The options of flags and `--config`, and warnings about values without effect.
  * @throws AppError BAD_ARGUMENT; BAD_CONFIG
  */
-export function givenOptions(argv: Argv): ResolvedOptions {
+export function givenOptions(argv: Argv) {
   const path = textArgument(argv, "config");
   return resolveOptions({
     flags: readFlags(argv),

@@ -2,16 +2,6 @@ import type { Document } from "../base/option.ts";
 import { configurationOf, valueAt, withValueAt } from "./configuration.ts";
 import { NAMED_OPTIONS, type ProxyOptions } from "./options.ts";
 
-/** The effect of a changed configuration. */
-export interface Reload {
-  /** The options to continue with: the new value of those in `taken`, the current value of the others. */
-  readonly options: ProxyOptions;
-  /** Fields of the configuration file that changed and take effect now: `nftables.masqueradeAll`. */
-  readonly taken: readonly string[];
-  /** Fields that changed and take effect after a restart. */
-  readonly needRestart: readonly string[];
-}
-
 /** What came of the last reading of a changed configuration. */
 export interface ConfigState {
   /** Why it cannot be used; undefined if it can. */
@@ -20,8 +10,12 @@ export interface ConfigState {
   readonly needRestart: readonly string[];
 }
 
-/** Compares options by the fields that print them, and decides which changes take effect now. */
-export function planReload(current: ProxyOptions, next: ProxyOptions): Reload {
+/**
+ * Compares options by the fields that print them, and decides which changes take effect now.
+ * @returns the changed fields that take effect now (`taken`: `nftables.masqueradeAll`) or after a restart,
+ * and the options to continue with: the new value of those taken, the current value of the others
+ */
+export function planReload(current: ProxyOptions, next: ProxyOptions) {
   const [before, after] = [configurationOf(current), configurationOf(next)];
   const [taken, needRestart]: [string[], string[]] = [[], []];
   let options: Document = current;

@@ -4,7 +4,6 @@ import { toOptions, valueAt, withDefaults, withValueAt } from "./configuration.t
 import { readConfiguration } from "./configuration-file.ts";
 import { CONFIG_FLAGS, type GivenFlag } from "./flags.ts";
 import { type ConfigWarning, type InvalidValue, ignoredWarning, refuseInvalid } from "./invalid-value.ts";
-import type { ProxyOptions } from "./options.ts";
 import { isModeField, modeWarnings } from "./other-modes.ts";
 import { dependencyViolations, schemaViolations } from "./validate.ts";
 
@@ -18,15 +17,10 @@ export interface ConfigSources {
   readonly configName?: string;
 }
 
-/** Valid options, and warnings about given values without effect. */
-export interface ResolvedOptions {
-  readonly options: ProxyOptions;
-  readonly warnings: readonly ConfigWarning[];
-}
-
 /**
  * Computes the options from flags, a configuration file and the defaults. If there is a file, flags of
  * kube-proxy only count if they also override the file in kube-proxy; each of the others causes a warning.
+ * @returns valid options, and warnings about given values without effect
  * @throws AppError BAD_CONFIG for invalid values in the file, BAD_ARGUMENT for invalid flags; both list every
  * one
  */
@@ -34,7 +28,7 @@ export function resolveOptions({
   flags = [],
   configText,
   configName = "the configuration",
-}: ConfigSources = {}): ResolvedOptions {
+}: ConfigSources = {}) {
   const file = configText === undefined ? undefined : readConfiguration(configText, configName);
   const used = flags.filter((given) => isUsed(given, file !== undefined));
   const modeFlags = withFlags({}, used.filter(decidesDefaults));

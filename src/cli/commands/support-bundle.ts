@@ -4,7 +4,7 @@ import { writePrivateFile } from "../../daemon/state-file.ts";
 import { listClusterObjects } from "../../inspect/load/load-objects.ts";
 import { archiveOf, bundleNames, collectBundle } from "../../inspect/support-bundle/collect.ts";
 import { clusterNames, collectCluster } from "../../inspect/support-bundle/collect-cluster.ts";
-import { type BundleFile, type NamesByKind, redactor } from "../../inspect/support-bundle/redact.ts";
+import { type BundleFile, redactor } from "../../inspect/support-bundle/redact.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { type Argv, isSet, type Reporter, textArgument } from "../command.ts";
 import type { CommandResult } from "../command-result.ts";

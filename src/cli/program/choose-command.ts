@@ -31,7 +31,8 @@ export function chooseCommand(args: readonly string[]): Choice {
   if (command === undefined) throw missingCommand(unknown[0]);
   for (const spelling of unknown) throw unknownOption(command, spelling);
   for (const flag of Object.keys(values)) refuseOthers(command, flag);
-  refuseFormat(command, textArgument(values, "output"));
+  const format = textArgument(values, "output");
+  if (format !== undefined) oneOf("--output", command.formats ?? FORMATS, format);
   const [own, ...extra] = command.positional === undefined ? [undefined, ...rest] : rest;
   if (extra[0] !== undefined) throw unexpectedArgument(command, extra[0]);
   const { positional } = command;
@@ -79,10 +80,6 @@ function refuseOthers(command: Command, flag: string): void {
   throw badArgument(noOption(command, `--${flag}`), {
     hint: command.lacks?.[flag] ?? `it is an option of ${listText(users, Infinity)}`,
   });
-}
-
-function refuseFormat({ formats = FORMATS }: Command, given: string | undefined): void {
-  if (given !== undefined) oneOf("--output", formats, given);
 }
 
 function noOption({ name }: Command, spelling: string): string {

@@ -43,7 +43,9 @@ async function candidates(before: readonly string[], current: string): Promise<r
       ? common
       : shownFlags(command, true).map(spellingOf);
   }
-  return words.length > 1 ? [] : await ownValues(command, values);
+  if (words.length > 1) return [];
+  const own = command.positional?.values ?? [];
+  return own === "services" ? await namesIn(values) : own;
 }
 
 /** As `--help` prints it: `--from`, but `-v`. */
@@ -69,11 +71,6 @@ async function valuesOf(
   if (name === "output") return formats;
   if (name === "namespace") return [...new Set((await serviceNames(argv)).map(namespaceOf))];
   return name === "service" ? await namesIn(argv) : values;
-}
-
-async function ownValues({ positional }: Command, argv: Argv): Promise<readonly string[]> {
-  const values = positional?.values ?? [];
-  return values === "services" ? await namesIn(argv) : values;
 }
 
 /** The names of Services, without the namespace if `--namespace` gives it. */
