@@ -14,8 +14,8 @@ const MOST_REASONS = 10;
 export class FailureLog {
   readonly #logger: Logger;
   readonly #clock: Clock;
+  readonly #action: string;
   readonly #failed: string;
-  readonly #recovered: string;
   readonly #level: "warn" | "error";
   readonly #reasons = new Set<string>();
   #count = 0;
@@ -24,20 +24,20 @@ export class FailureLog {
 
   /**
    * @param parts of the caller
-   * @param failed message of a failure: "cannot read the files"
-   * @param recovered message of the first success after failures: "the files can be read again"
+   * @param action what fails: "read the files", for "cannot read the files" and "can read the files again"
+   * @param consequence what a failure means: "the last known objects stay in use"
    * @param level level of a failure; repetitions are logged at debug level, the recovery at info
    */
   constructor(
     { logger, clock }: { readonly logger: Logger; readonly clock: Clock },
-    failed: string,
-    recovered: string,
+    action: string,
+    consequence = "",
     level: "warn" | "error" = "warn",
   ) {
     this.#logger = logger;
     this.#clock = clock;
-    this.#failed = failed;
-    this.#recovered = recovered;
+    this.#action = action;
+    this.#failed = `cannot ${action}${consequence && `: ${consequence}`}`;
     this.#level = level;
   }
 
@@ -62,7 +62,7 @@ export class FailureLog {
   end(fields: LogFields = {}): void {
     if (this.#count === 0) return;
     const seconds = Math.round(this.#clock.monotonic() - this.#since) / 1000;
-    this.#logger.info({ ...fields, failed: this.#count, seconds }, this.#recovered);
+    this.#logger.info({ ...fields, failed: this.#count, seconds }, `can ${this.#action} again`);
     this.#count = 0;
     this.#reasons.clear();
   }

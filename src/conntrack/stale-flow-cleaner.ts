@@ -138,11 +138,7 @@ export class StaleFlowCleaner {
 
   constructor(parts: StaleFlowCleanerParts) {
     this.#parts = parts;
-    this.#failures = new FailureLog(
-      parts,
-      "cannot delete stale UDP flows",
-      "stale UDP flows are deleted again",
-    );
+    this.#failures = new FailureLog(parts, "delete stale UDP flows");
   }
 
   /**

@@ -16,12 +16,7 @@ import { lostByService } from "./events/sync-events.ts";
 /** Returns a subscriber that logs the results of syncs. */
 export function syncLog(logger: Logger, clock: Clock) {
   const loggers = new NamespaceLoggers(clock, logger);
-  const failures = new FailureLog(
-    { logger, clock },
-    "sync failed, retrying",
-    "sync succeeded after failures",
-    "error",
-  );
+  const failures = new FailureLog({ logger, clock }, "sync", "retrying", "error");
   let excluded: ReadonlyMap<Family, string> = new Map();
 
   const logSync = ({ kind, reason, durationMs, repaired, applied, deltas, unreadable }: SyncReport) => {

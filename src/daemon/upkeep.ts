@@ -50,11 +50,7 @@ export function createUpkeep(
     onUnreadable: (reason) => repair.foundUnreadable(reason),
   });
   const repair = new DriftRepair({ clock, logger, loop, verifier, reconciler });
-  const hostFailures = new FailureLog(
-    { logger, clock },
-    "cannot read the addresses of this host, retrying",
-    "the addresses of this host can be read again",
-  );
+  const hostFailures = new FailureLog({ logger, clock }, "read the addresses of this host", "retrying");
   let hostTimer: Timer | undefined;
   let costlyTables: readonly CostlyTable[] = [];
   let areCostlyLogged = false;

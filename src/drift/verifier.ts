@@ -100,11 +100,7 @@ export class Verifier implements SyncSubscriber {
 
   constructor(parts: VerifierParts) {
     this.#parts = parts;
-    this.#failures = new FailureLog(
-      parts,
-      "cannot read our tables to verify them, retrying",
-      "our tables can be read and verified again",
-    );
+    this.#failures = new FailureLog(parts, "read our tables to verify them", "retrying");
   }
 
   start(): void {

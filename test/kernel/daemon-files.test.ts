@@ -62,7 +62,7 @@ describe("objects from files", () => {
     }
     await swapTo("..none");
     const { err } = await daemon.saying(
-      "cannot read the objects; the last known objects stay in use (logged once)",
+      "cannot read the objects: the last known objects stay in use (logged once)",
     );
     expect(err).toBe("the files contain no Service, EndpointSlice or ServiceCIDR");
     expect(await lab.kernelText()).toBe(wanted("town-after"));
@@ -71,7 +71,7 @@ describe("objects from files", () => {
 
   test("stay in force while a file is only half written", async () => {
     await writeFile(join(mount, "..second", "services.json"), '{"kind":"ServiceList","items":[');
-    await daemon.saying("cannot read the objects; the last known objects stay in use (logged once)", 2);
+    await daemon.saying("cannot read the objects: the last known objects stay in use (logged once)", 2);
     expect(await lab.kernelText()).toBe(wanted("town-after"));
     await cp(join(townObjects("town"), "services.json"), join(mount, "..second", "services.json"));
     await expect.poll(() => lab.kernelText()).not.toBe(wanted("town-after"));

@@ -127,11 +127,7 @@ export class EventRecorder {
 
   constructor(options: EventRecorderOptions) {
     this.#options = options;
-    this.#failures = new FailureLog(
-      options,
-      "the API server does not accept Events",
-      "the API server accepts Events again",
-    );
+    this.#failures = new FailureLog(options, "send Events to the API server");
     this.#ofNode = new NamespaceTokens(options.clock, OF_NODE);
     this.#ofNamespaces = new NamespaceTokens(options.clock, OF_NAMESPACE);
   }

@@ -33,7 +33,7 @@ export class RetryingServer {
 
   constructor(options: RetryingServerOptions) {
     this.#options = options;
-    this.#failures = new FailureLog(options, "cannot bind, retrying", "bound after failures");
+    this.#failures = new FailureLog(options, "bind", "retrying");
   }
 
   /**

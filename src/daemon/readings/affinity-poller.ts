@@ -83,8 +83,8 @@ export class AffinityPoller implements SyncSubscriber {
     this.#parts = parts;
     this.#failures = new FailureLog(
       parts,
-      "cannot clean up the affinity map: entries of deleted Services stay until their timeout",
-      "the affinity map is cleaned up again",
+      "clean up the affinity map",
+      "entries of deleted Services stay until their timeout",
     );
   }
 

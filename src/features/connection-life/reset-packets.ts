@@ -17,11 +17,7 @@ const COUNTERS_MAX_AGE = 5000;
 /** Counts the packets that were reset, and shows the endpoints on the status page. */
 export function createDaemonPart(host: FeatureHost): DaemonPart {
   const { clock, tables, state, shown, settings } = host;
-  const failures = new FailureLog(
-    host,
-    "cannot read the count of resets",
-    "the count of resets can be read again",
-  );
+  const failures = new FailureLog(host, "read the count of resets");
   // A table without rules for this is not read, because a listing takes long.
   const read = async (): Promise<ByFamily<number>> => {
     const countOf = async (family: Family) => {

@@ -62,8 +62,8 @@ export class FastPathDevices implements DaemonPart {
     this.#interfaces = interfaces;
     this.#failures = new FailureLog(
       host,
-      "cannot add this host's interfaces to the flow tables, retrying: their connections do not take the fast path",
-      "this host's interfaces are in the flow tables again",
+      "add this host's interfaces to the flow tables",
+      "their connections do not take the fast path",
     );
   }
 

@@ -94,18 +94,14 @@ export class ServiceTraffic implements DaemonPart {
 
   constructor(host: FeatureHost) {
     this.#host = host;
-    this.#failures = new FailureLog(
-      host,
-      "cannot observe connections, whose metrics stand still",
-      "connections are observed again",
-    );
+    this.#failures = new FailureLog(host, "observe connections", "their metrics stand still");
     this.#observer = new ConnectionObserver({
       clock: host.clock,
       table: host.flows,
       failures: new FailureLog(
         host,
-        "cannot read the bytes and durations of ended connections, which the metrics lack",
-        "the bytes and durations of ended connections can be read again",
+        "read the bytes and durations of ended connections",
+        "the metrics lack them",
       ),
       attribution: () => {
         const addresses = () => new Set(host.localAddresses());

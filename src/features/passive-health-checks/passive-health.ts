@@ -90,11 +90,7 @@ export class PassiveHealth implements DaemonPart {
     this.#probeOf = probe;
     this.#release = release;
     this.#loggers = new NamespaceLoggers(host.clock, host.logger);
-    this.#failures = new FailureLog(
-      host,
-      "cannot read the counters of watched endpoints: none is ejected",
-      "the counters of watched endpoints can be read again",
-    );
+    this.#failures = new FailureLog(host, "read the counters of watched endpoints", "none is ejected");
   }
 
   /** The ejected endpoints of both families, in the order of ejection. */

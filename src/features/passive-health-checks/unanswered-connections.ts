@@ -17,8 +17,8 @@ interface Silent {
 export function unansweredReleaser(table: FlowTable, clock: Clock, logger: Logger) {
   const failures = new FailureLog(
     { logger, clock },
-    "cannot release connections that wait for ejected endpoints: their clients wait up to two minutes",
-    "connections that wait for ejected endpoints are released again",
+    "release connections that wait for ejected endpoints",
+    "their clients wait up to two minutes",
   );
   const pending: Silent[] = [];
   let isReleasing = false;

@@ -64,11 +64,7 @@ export class RefusalPoller implements DaemonPart {
   constructor(host: Host, read: () => Promise<readonly RefusalEntry[]>) {
     this.#host = host;
     this.#read = read;
-    this.#failures = new FailureLog(
-      host,
-      "cannot read the refused connections",
-      "the refused connections can be read again",
-    );
+    this.#failures = new FailureLog(host, "read the refused connections");
   }
 
   /** Starts with the first sync. */

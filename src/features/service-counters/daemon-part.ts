@@ -13,11 +13,7 @@ const COUNTERS_MAX_AGE = 5000;
 
 /** Shows the counters in metrics and on the status page. In a large cluster, a reading lists large maps. */
 export function createDaemonPart(host: FeatureHost): DaemonPart {
-  const failures = new FailureLog(
-    host,
-    "cannot read the connection counters",
-    "the connection counters can be read again",
-  );
+  const failures = new FailureLog(host, "read the connection counters");
   const first: ConnectionCounts = { frontends: new Map(), endpoints: undefined };
   const read = () => readConnectionCounts(host.tables, host.state());
   const counts = cachedReading(first, read, COUNTERS_MAX_AGE, host.clock, failures);

@@ -158,8 +158,8 @@ test("listening starts again after it ended, which is logged, until the daemon s
   expect(listener.isHeard).toBe(true);
   expect(logger.lines.map(({ message }) => message)).toEqual([
     "observing connections",
-    "cannot observe connections, whose metrics stand still (logged once)",
-    "connections are observed again",
+    "cannot observe connections: their metrics stand still (logged once)",
+    "can observe connections again",
   ]);
   part.stop();
   expect(listener.isHeard).toBe(false);

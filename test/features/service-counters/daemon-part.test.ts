@@ -131,7 +131,7 @@ describe("a reading", () => {
     expect(logger.lines.map(({ level, message }) => [level, message])).toEqual([
       ["warn", "cannot read the connection counters (logged once)"],
       ["debug", "cannot read the connection counters"],
-      ["info", "the connection counters can be read again"],
+      ["info", "can read the connection counters again"],
     ]);
   });
 });

@@ -6,7 +6,7 @@ import { memoryLogger } from "../../support/memory-logger.ts";
 function setUp() {
   const logger = memoryLogger();
   const clock = new ManualClock();
-  const log = new FailureLog({ logger, clock }, "cannot read", "can read again");
+  const log = new FailureLog({ logger, clock }, "read");
   const lines = () =>
     logger.lines.filter(({ level }) => level !== "debug").map((line) => Object.values(line));
   return { log, logger, clock, lines };

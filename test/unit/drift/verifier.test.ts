@@ -308,12 +308,12 @@ describe("Verifier", () => {
       {
         level: "warn",
         fields: { error: expect.stringContaining("nft did not end within"), hint: expect.any(String) },
-        message: "cannot read our tables to verify them, retrying (logged once)",
+        message: "cannot read our tables to verify them: retrying (logged once)",
       },
       {
         level: "info",
         fields: { failed: 3, seconds: 87 },
-        message: "our tables can be read and verified again",
+        message: "can read our tables to verify them again",
       },
     ]);
   });

@@ -45,9 +45,9 @@ test("the API server's reason for refusing Events is logged once, and so is the 
     {
       level: "warn",
       fields: { error: "403 events is forbidden" },
-      message: "the API server does not accept Events (logged once)",
+      message: "cannot send Events to the API server (logged once)",
     },
-    { level: "info", fields: { failed: 2, seconds: 0 }, message: "the API server accepts Events again" },
+    { level: "info", fields: { failed: 2, seconds: 0 }, message: "can send Events to the API server again" },
   ]);
 });
 

@@ -121,8 +121,8 @@ describe("a source of files", () => {
     await check();
     expect(source.states().services).toMatchObject({ failure: "", objects: 1 });
     expect(logger.lines.map(({ level, message }) => [level, message])).toEqual([
-      ["warn", "cannot read the objects; the last known objects stay in use (logged once)"],
-      ["info", "the files can be read again"],
+      ["warn", "cannot read the objects: the last known objects stay in use (logged once)"],
+      ["info", "can read the objects again"],
     ]);
   });
 
