@@ -19,3 +19,16 @@ export function addToCount<K>(counts: Map<K, number>, key: K, added: number): nu
   else counts.delete(key);
   return count;
 }
+
+/** Adds an item to the set of a key. */
+export function addToSet<K, T>(sets: Map<K, Set<T>>, key: K, item: T): void {
+  sets.set(key, (sets.get(key) ?? new Set()).add(item));
+}
+
+/** Removes an item from the set of a key, which is absent when it is empty. @returns whether it was there */
+export function removeFromSet<K, T>(sets: Map<K, Set<T>>, key: K, item: T): boolean {
+  const set = sets.get(key);
+  const wasThere = set?.delete(item) === true;
+  if (set?.size === 0) sets.delete(key);
+  return wasThere;
+}

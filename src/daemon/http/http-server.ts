@@ -4,6 +4,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { AppError, messageOf } from "../../base/errors.ts";
+import { addToSet, removeFromSet } from "../../base/group-by.ts";
 import type { Logger } from "../../base/logger.ts";
 import { socketText } from "../../base/text.ts";
 
@@ -151,7 +152,7 @@ export class ConnectionLimit {
   add(socket: Socket): void {
     if (this.#count >= this.#most) this.#closeOne();
     const client = clientOf(socket);
-    this.#clients.set(client, (this.#clients.get(client) ?? new Set()).add(socket));
+    addToSet(this.#clients, client, socket);
     this.#count++;
     socket.once("close", () => this.#delete(client, socket));
   }
@@ -165,9 +166,7 @@ export class ConnectionLimit {
   }
 
   #delete(client: string, socket: Socket): void {
-    const open = this.#clients.get(client);
-    if (open?.delete(socket)) this.#count--;
-    if (open?.size === 0) this.#clients.delete(client);
+    if (removeFromSet(this.#clients, client, socket)) this.#count--;
   }
 
   /** Returns the client with the most connections; this host only if there is no other. */

@@ -1,6 +1,7 @@
 import { FailureLog } from "../../base/failure-log.ts";
-import { type ByFamily, byFamily, FAMILIES, type Family } from "../../base/family.ts";
+import { FAMILIES, type Family } from "../../base/family.ts";
 import { NamespaceLoggers } from "../../base/namespace-loggers.ts";
+import { oncePerObject } from "../../base/once-per-object.ts";
 import { PeriodicTask } from "../../base/periodic-task.ts";
 import { one, type Sample } from "../../base/sample.ts";
 import { counted, listText } from "../../base/text.ts";
@@ -11,11 +12,11 @@ import { namespaceOf, type ServiceName, serviceLabels, serviceName } from "../..
 import { splitParts, targetText } from "../../nft/elements.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import type { DaemonPart, FeatureCard, FeatureHost, FinishedSync } from "../seam/daemon-part.ts";
-import { Ejections } from "./ejections.ts";
 import { type Probe, probeByConnecting } from "./probe.ts";
 import { ANSWERS, ATTEMPTS, mayTry, RESETS, type WatchSetName } from "./rules.ts";
 import {
   answered,
+  countsSince,
   type EndpointCounts,
   type Observation,
   observe,
@@ -47,6 +48,16 @@ interface EndpointState {
   keptAt: number;
 }
 
+/** An ejected endpoint, and when it is probed again: after ever longer pauses. Times are monotonic. */
+interface Ejection {
+  readonly endpoint: EjectedEndpoint;
+  dueAt: number;
+  pauseMs: number;
+}
+
+/** Maximum time until an ejected endpoint is probed again. Milliseconds. */
+const LONGEST_PAUSE = 300_000;
+
 /** An endpoint that the kernel's lists may still have. */
 interface Leaving {
   readonly endpoint: EjectedEndpoint;
@@ -66,8 +77,10 @@ export class PassiveHealth implements DaemonPart {
   readonly #probeOf: Probe;
   readonly #release: ReturnType<typeof unansweredReleaser>;
   readonly #watched = new WatchedEndpoints();
-  readonly #known: ByFamily<Map<string, EndpointState>> = byFamily(() => new Map());
-  readonly #ejections = new Ejections();
+  /** By `address . port`, as all maps of endpoints. */
+  readonly #known = new Map<string, EndpointState>();
+  /** In the order of ejection. */
+  readonly #ejections = new Map<string, Ejection>();
   /** The endpoints that are being probed, each with the namespace of the Service for which it is probed. */
   readonly #probing = new Map<string, string>();
   /** Ejected endpoints that the kernel's lists may still have. */
@@ -95,30 +108,26 @@ export class PassiveHealth implements DaemonPart {
 
   /** The ejected endpoints of both families, in the order of ejection. */
   ejected(): readonly EjectedEndpoint[] {
-    return this.#ejections.all();
-  }
-
-  get #watchedCount(): number {
-    return FAMILIES.reduce((sum, family) => sum + this.#watched.of(family).size, 0);
+    return Array.from(this.#ejections.values(), ({ endpoint }) => endpoint);
   }
 
   readonly metrics = {
     nft_proxy_watched_endpoints: {
       kind: "gauge",
       help: "Endpoints of Services with passive health checks",
-      samples: () => one(this.#watchedCount),
+      samples: () => one(this.#watched.size),
     },
     nft_proxy_ejected_endpoints: {
       kind: "gauge",
       help: "Endpoints that get no new connections because they do not answer this node",
-      samples: () => one(this.#ejections.all().length),
+      samples: () => one(this.#ejections.size),
     },
     // `fleet` finds by it which endpoints most nodes eject.
     nft_proxy_endpoint_ejected: {
       kind: "gauge",
       help: "1 for each of the 100 endpoints ejected first, with one of its Services",
       labels: ["namespace", "service", "endpoint"],
-      samples: () => this.#ejections.all().slice(0, MOST_NAMED).map(ejectedSample),
+      samples: () => this.ejected().slice(0, MOST_NAMED).map(ejectedSample),
     },
     nft_proxy_endpoint_ejections_total: {
       kind: "counter",
@@ -135,7 +144,7 @@ export class PassiveHealth implements DaemonPart {
 
   /** Lists the last ejected endpoint first. */
   card(now: number): FeatureCard | undefined {
-    const [watched, ejected] = [this.#watchedCount, this.#ejections.all()];
+    const [watched, ejected] = [this.#watched.size, this.ejected()];
     if (watched === 0) return undefined;
     const lineOf = (endpoint: EjectedEndpoint) =>
       `${targetText(endpoint.target)} of ${listText(endpoint.services)}, ${ejectedText(endpoint, now)}`;
@@ -160,14 +169,11 @@ export class PassiveHealth implements DaemonPart {
     this.#leaving = this.#leaving.filter(isLeaving);
     if (left.length > 0) void this.#release(left.map(({ endpoint }) => endpoint));
     this.#adopt();
-    for (const { family, target } of this.#ejections.all())
-      if (!this.#watched.of(family).has(target)) this.#endEjection(family, target);
-    for (const family of FAMILIES)
-      for (const target of this.#known[family].keys())
-        if (!this.#watched.of(family).has(target)) this.#known[family].delete(target);
+    for (const target of this.#ejections.keys()) if (!this.#watched.has(target)) this.#endEjection(target);
+    for (const target of this.#known.keys()) if (!this.#watched.has(target)) this.#known.delete(target);
     for (const name of this.#connections.keys())
       if (!this.#watched.hasService(name)) this.#connections.delete(name);
-    if (this.#watchedCount === 0 || this.#isStopped) {
+    if (this.#watched.size === 0 || this.#isStopped) {
       this.#task?.stop();
       this.#task = undefined;
     } else {
@@ -183,19 +189,14 @@ export class PassiveHealth implements DaemonPart {
     for (const family of FAMILIES) {
       for (const target of cache.ejected[family]) {
         if (this.#ejections.has(target)) continue;
-        const [port] = this.#watched.portsOf(family, target);
+        const [port] = this.#watched.portsOf(target);
         const pauseMs = port?.check.ejectMs ?? 0;
-        const endpoint = { family, target, services: this.#servicesOf(family, target), at: clock.now() };
-        this.#ejections.add(endpoint, clock.monotonic() - pauseMs, pauseMs);
+        const endpoint = { family, target, services: this.#watched.servicesOf(target), at: clock.now() };
+        this.#ejections.set(target, { endpoint, dueAt: clock.monotonic(), pauseMs });
         adopted += 1;
       }
     }
     if (adopted > 0) logger.info({ endpoints: adopted }, "trying endpoints that an earlier process ejected");
-  }
-
-  /** The Services that have an endpoint, sorted. */
-  #servicesOf(family: Family, target: string): ServiceName[] {
-    return [...new Set(this.#watched.portsOf(family, target).map(({ service }) => service))].sort();
   }
 
   /** Stops watching. The results of running connects are ignored. */
@@ -213,38 +214,32 @@ export class PassiveHealth implements DaemonPart {
   }
 
   async #pollFamily(family: Family): Promise<void> {
-    const targets = this.#watched.of(family);
-    if (targets.size === 0) return;
+    const sets = this.#host.state().families[family]?.table.sets;
+    if (!sets?.get(ATTEMPTS)?.elements.size) return;
     // Reads attempts first, so that a connection answered between the readings does not look unanswered.
     const attempts = await this.#read(family, ATTEMPTS);
     const resets = await this.#read(family, RESETS);
     const answers = await this.#read(family, ANSWERS);
     for (const [target, count] of attempts) {
-      if (!targets.has(target)) continue;
+      if (!this.#watched.has(target)) continue;
       const counts = { attempts: count, answers: answers.get(target) ?? 0, resets: resets.get(target) ?? 0 };
-      this.#observe(family, target, counts);
+      this.#observe(target, counts);
     }
   }
 
-  #observe(family: Family, target: string, counts: EndpointCounts): void {
-    const known = this.#known[family].get(target);
+  #observe(target: string, counts: EndpointCounts): void {
+    const known = this.#known.get(target);
     const observation = observe(known?.observation, counts);
     if (known === undefined) {
       const never = Number.NEGATIVE_INFINITY;
-      this.#known[family].set(target, { observation, probedAt: never, keptAt: never });
+      this.#known.set(target, { observation, probedAt: never, keptAt: never });
       return;
     }
     const { last } = known.observation;
     known.observation = observation;
     if (counts.attempts === last.attempts && counts.answers === last.answers) return;
-    for (const service of this.#servicesOf(family, target)) {
-      const sum = this.#connections.get(service) ?? { attempts: 0, answers: 0, resets: 0 };
-      const added = (of: keyof EndpointCounts) => sum[of] + Math.max(0, counts[of] - last[of]);
-      this.#connections.set(service, {
-        attempts: added("attempts"),
-        answers: added("answers"),
-        resets: added("resets"),
-      });
+    for (const service of this.#watched.servicesOf(target)) {
+      this.#connections.set(service, countsSince(last, counts, this.#connections.get(service)));
     }
   }
 
@@ -260,13 +255,16 @@ export class PassiveHealth implements DaemonPart {
   /** Probes suspects and ejected endpoints whose pause is over, as many as may be probed simultaneously. */
   #probeSome(): void {
     const now = this.#host.clock.monotonic();
-    for (const { family, target } of inTurn(this.#ejections.due(now), this.#suspects(now))) {
+    // The longest overdue first.
+    const due = [...this.#ejections].filter(([, { dueAt }]) => dueAt <= now);
+    const ejected = due.sort(([, a], [, b]) => a.dueAt - b.dueAt).map(([target]) => target);
+    for (const target of inTurn(ejected, this.#suspects(now))) {
       if (this.#probing.size >= MOST_PROBED) return;
-      const [port] = this.#watched.portsOf(family, target);
+      const [port] = this.#watched.portsOf(target);
       if (port === undefined || this.#probing.has(target)) continue;
       const namespace = namespaceOf(port.service);
       const ofNamespace = [...this.#probing.values()].filter((one) => one === namespace);
-      if (ofNamespace.length < MOST_PROBED_OF_NAMESPACE) void this.#probe(family, target, port);
+      if (ofNamespace.length < MOST_PROBED_OF_NAMESPACE) void this.#probe(target, port);
     }
   }
 
@@ -275,30 +273,22 @@ export class PassiveHealth implements DaemonPart {
    * Those that were probed longest ago come first, so that one tenant's suspects do not keep another's from
    * being probed.
    */
-  #suspects(now: number): { readonly family: Family; readonly target: string }[] {
+  #suspects(now: number): string[] {
     const nodeContext = this.#host.nodeContext();
     // Each endpoint of a service port asks, and an answer counts all of them.
-    const judged = new Map<WatchedPort, boolean>();
-    const mayEject = (port: WatchedPort) => {
-      const may = judged.get(port) ?? this.#mayEject(port);
-      judged.set(port, may);
-      return may;
-    };
-    const found = FAMILIES.flatMap((family) => {
-      const context = contextOf(nodeContext, family);
-      return [...this.#known[family]].flatMap(([target, known]) => {
-        const { attempts } = unanswered(known.observation);
-        if (attempts === 0 || this.#ejections.has(target)) return [];
-        const ports = this.#watched.portsOf(family, target).filter((port) => {
-          const { failures, intervalMs, ejectMs } = port.check;
-          const isDue = now - known.probedAt >= intervalMs && now - known.keptAt >= ejectMs;
-          return isDue && attempts >= failures && mayEject(port);
-        });
-        if (ports.length === 0 || context === undefined || !mayTry(target, context)) return [];
-        return [{ family, target, probedAt: known.probedAt }];
+    const mayEject = oncePerObject((port: WatchedPort) => this.#mayEject(port));
+    const found = [...this.#known].filter(([target, { observation, probedAt, keptAt }]) => {
+      const { attempts } = unanswered(observation);
+      if (attempts === 0 || this.#ejections.has(target)) return false;
+      const suspected = this.#watched.portsOf(target).find((port) => {
+        const { failures, intervalMs, ejectMs } = port.check;
+        const isDue = now - probedAt >= intervalMs && now - keptAt >= ejectMs;
+        return isDue && attempts >= failures && mayEject(port);
       });
+      const context = suspected && contextOf(nodeContext, suspected.family);
+      return context !== undefined && mayTry(target, context);
     });
-    return found.sort((a, b) => Number(a.probedAt > b.probedAt) - Number(a.probedAt < b.probedAt));
+    return found.sort(([, a], [, b]) => a.probedAt - b.probedAt || 0).map(([target]) => target);
   }
 
   /** Whether another endpoint of a service port may be ejected. */
@@ -307,9 +297,9 @@ export class PassiveHealth implements DaemonPart {
     return ejected.length < mostEjected(targets.length, check.maxEjected);
   }
 
-  async #probe(family: Family, target: string, port: WatchedPort): Promise<void> {
+  async #probe(target: string, port: WatchedPort): Promise<void> {
     const { clock } = this.#host;
-    const known = this.#known[family].get(target);
+    const known = this.#known.get(target);
     if (known !== undefined) known.probedAt = known.keptAt = clock.monotonic();
     const base = known?.observation.base;
     this.#probing.set(target, namespaceOf(port.service));
@@ -317,25 +307,29 @@ export class PassiveHealth implements DaemonPart {
     const answer = await this.#probeOf(address, Number(number));
     this.#probing.delete(target);
     // The state of an endpoint that left the lists meanwhile was deleted, even if the endpoint is back.
-    if (this.#isStopped || this.#known[family].get(target) !== known) return;
+    if (this.#isStopped || this.#known.get(target) !== known) return;
     if (answer === "unknown") return;
     const hasAnsweredClient = known?.observation.base !== base;
-    if (answer === "answered") this.#recordAnswer(family, target);
-    else if (this.#ejections.has(target)) this.#ejections.failedAgain(target, clock.monotonic());
-    else if (!hasAnsweredClient) await this.#ejectUnlessAnswered(family, target, port);
+    const ejection = this.#ejections.get(target);
+    if (answer === "answered") this.#recordAnswer(target);
+    else if (ejection !== undefined) {
+      ejection.pauseMs = Math.min(2 * ejection.pauseMs, LONGEST_PAUSE);
+      ejection.dueAt = clock.monotonic() + ejection.pauseMs;
+    } else if (!hasAnsweredClient) await this.#ejectUnlessAnswered(target, port);
   }
 
-  #recordAnswer(family: Family, target: string): void {
-    const known = this.#known[family].get(target);
+  #recordAnswer(target: string): void {
+    const known = this.#known.get(target);
     if (known !== undefined) known.observation = answered(known.observation);
     // If it fails again, it may be probed immediately.
     if (known !== undefined && this.#ejections.has(target)) known.keptAt = Number.NEGATIVE_INFINITY;
-    this.#endEjection(family, target);
+    this.#endEjection(target);
   }
 
   /** Ejects an endpoint, unless it answered a client while it was probed. */
-  async #ejectUnlessAnswered(family: Family, target: string, port: WatchedPort): Promise<void> {
-    const known = this.#known[family].get(target);
+  async #ejectUnlessAnswered(target: string, port: WatchedPort): Promise<void> {
+    const { family } = port;
+    const known = this.#known.get(target);
     const spec = this.#host.state().families[family]?.table.sets.get(ANSWERS)?.spec;
     if (known === undefined || spec === undefined) return;
     const { last } = known.observation;
@@ -343,15 +337,16 @@ export class PassiveHealth implements DaemonPart {
       (element) => element?.packets,
       () => undefined,
     );
-    const ports = this.#watched.portsOf(family, target);
-    if (this.#isStopped || this.#known[family].get(target) !== known) return;
+    const ports = this.#watched.portsOf(target);
+    if (this.#isStopped || this.#known.get(target) !== known) return;
     if (answers !== last.answers || this.#ejections.has(target)) return;
     if (!ports.some((one) => this.#mayEject(one))) return;
     const { clock, cache, requestSync } = this.#host;
-    const services = this.#servicesOf(family, target);
+    const services = this.#watched.servicesOf(target);
     const reason = unansweredText(unanswered(known.observation));
     const endpoint = { family, target, services, at: clock.now(), reason };
-    this.#ejections.add(endpoint, clock.monotonic(), port.check.ejectMs);
+    const pauseMs = port.check.ejectMs;
+    this.#ejections.set(target, { endpoint, dueAt: clock.monotonic() + pauseMs, pauseMs });
     cache.setEjected(family, target, true, services);
     this.#loggers
       .of(namespaceOf(port.service))
@@ -376,15 +371,17 @@ export class PassiveHealth implements DaemonPart {
     });
   }
 
-  #endEjection(family: Family, target: string): void {
-    const endpoint = this.#ejections.delete(target);
+  #endEjection(target: string): void {
+    const endpoint = this.#ejections.get(target)?.endpoint;
     if (endpoint === undefined) return;
+    this.#ejections.delete(target);
     const { cache, requestSync } = this.#host;
-    const isWatched = this.#watched.of(family).has(target);
     // Other Services may have added it since then.
-    const services = [...new Set([...endpoint.services, ...this.#servicesOf(family, target)])];
-    cache.setEjected(family, target, false, services);
-    const message = isWatched ? "an ejected endpoint answers again" : "an ejected endpoint left the lists";
+    const services = [...new Set([...endpoint.services, ...this.#watched.servicesOf(target)])];
+    cache.setEjected(endpoint.family, target, false, services);
+    const message = this.#watched.has(target)
+      ? "an ejected endpoint answers again"
+      : "an ejected endpoint left the lists";
     const fields = { endpoint: targetText(target), services: listText(services) };
     this.#loggers.of(namespaceOf(services[0] ?? serviceName("", ""))).info(fields, message);
     requestSync();

@@ -26,6 +26,14 @@ export function observe(known: Observation | undefined, counts: EndpointCounts):
   return { last: counts, base: known.base };
 }
 
+const NONE: EndpointCounts = { attempts: 0, answers: 0, resets: 0 };
+
+/** Adds to a sum what was counted between two readings of an endpoint. */
+export function countsSince(last: EndpointCounts, now: EndpointCounts, sum = NONE): EndpointCounts {
+  const added = (of: keyof EndpointCounts) => sum[of] + Math.max(0, now[of] - last[of]);
+  return { attempts: added("attempts"), answers: added("answers"), resets: added("resets") };
+}
+
 /** Records that an endpoint answered a connection that the kernel does not count. */
 export function answered({ last }: Observation): Observation {
   return { last, base: last };

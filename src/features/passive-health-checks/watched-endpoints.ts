@@ -1,4 +1,5 @@
-import { type ByFamily, byFamily, type Family } from "../../base/family.ts";
+import type { Family } from "../../base/family.ts";
+import { addToSet, removeFromSet } from "../../base/group-by.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { Service } from "../../model/service.ts";
@@ -25,7 +26,7 @@ export interface WatchedPort {
  */
 export class WatchedEndpoints {
   /** By `address . port`, each with the service ports that have it. */
-  readonly #targets: ByFamily<Map<string, Set<WatchedPort>>> = byFamily(() => new Map());
+  readonly #targets = new Map<string, Set<WatchedPort>>();
   readonly #ports = new Map<ServiceName, readonly WatchedPort[]>();
 
   /** Adopts the rules of the Services that a sync rendered. */
@@ -35,17 +36,23 @@ export class WatchedEndpoints {
     { rendered, nodeContext }: Pick<FinishedSync, "rendered" | "nodeContext">,
   ): void {
     for (const name of rendered) {
-      for (const port of this.#ports.get(name) ?? []) this.#remove(port);
+      for (const port of this.#ports.get(name) ?? [])
+        for (const target of port.targets) removeFromSet(this.#targets, target, port);
       const found = watchedPorts(cache.service(name), state, nodeContext);
       if (found.length === 0) this.#ports.delete(name);
       else this.#ports.set(name, found);
-      for (const port of found) this.#add(port);
+      for (const port of found) for (const target of port.targets) addToSet(this.#targets, target, port);
     }
   }
 
-  /** The watched endpoints of a family; live. */
-  of(family: Family): ReadonlyMap<string, ReadonlySet<WatchedPort>> {
-    return this.#targets[family];
+  /** The number of watched endpoints. */
+  get size(): number {
+    return this.#targets.size;
+  }
+
+  /** Whether an endpoint is watched. */
+  has(target: string): boolean {
+    return this.#targets.has(target);
   }
 
   /** Whether an endpoint of a Service is watched. */
@@ -54,21 +61,13 @@ export class WatchedEndpoints {
   }
 
   /** The service ports that watch an endpoint, in no particular order. */
-  portsOf(family: Family, target: string): WatchedPort[] {
-    return [...(this.#targets[family].get(target) ?? [])];
+  portsOf(target: string): WatchedPort[] {
+    return [...(this.#targets.get(target) ?? [])];
   }
 
-  #add(port: WatchedPort): void {
-    const targets = this.#targets[port.family];
-    for (const target of port.targets) targets.set(target, (targets.get(target) ?? new Set()).add(port));
-  }
-
-  #remove(port: WatchedPort): void {
-    const targets = this.#targets[port.family];
-    for (const target of port.targets) {
-      const ports = targets.get(target);
-      if (ports?.delete(port) && ports.size === 0) targets.delete(target);
-    }
+  /** The Services that have an endpoint, sorted. */
+  servicesOf(target: string): ServiceName[] {
+    return [...new Set(this.portsOf(target).map(({ service }) => service))].sort();
   }
 }
 

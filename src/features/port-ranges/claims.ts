@@ -1,4 +1,5 @@
 import { lowerBound } from "../../base/first-sorted.ts";
+import { addToSet, removeFromSet } from "../../base/group-by.ts";
 import type { ServicePortKey } from "../../model/ids.ts";
 import { comparePrecedenceFor, type ServicePort } from "../../model/service-port.ts";
 import type { FrontendRules } from "../../ruleset/frontend-rules.ts";
@@ -83,9 +84,10 @@ export class Claims implements DividedIntervals {
   /** Records that an explicit frontend was added or deleted. @returns whether its address has ranges */
   setPort(frontend: string, isThere: boolean): boolean {
     if (this.#ports === undefined) return false;
-    if (isThere) addPort(this.#ports, frontend);
-    else deletePort(this.#ports, frontend);
-    return this.#places.has(placeOfKey(frontend));
+    const place = placeOfKey(frontend);
+    if (isThere) addToSet(this.#ports, place, frontend);
+    else removeFromSet(this.#ports, place, frontend);
+    return this.#places.has(place);
   }
 
   /** Replaces the ranges of a service port. Changes of its endpoints have no effect here. */
@@ -170,7 +172,7 @@ export class Claims implements DividedIntervals {
     const { rules } = wanted;
     if (this.#ports === undefined) {
       this.#ports = new Map();
-      for (const frontend of this.#frontends()) addPort(this.#ports, frontend);
+      for (const frontend of this.#frontends()) addToSet(this.#ports, placeOfKey(frontend), frontend);
     }
     const name = placeOfKey(rules.key);
     const place = this.#places.get(name) ?? {
@@ -214,18 +216,6 @@ function spansIn({ spans }: Division, frontend: string): readonly Span[] {
   let to = from;
   while ((spans[to]?.first ?? Number.POSITIVE_INFINITY) <= last) to++;
   return spans.slice(from, to);
-}
-
-function addPort(ports: Map<string, Set<string>>, frontend: string): void {
-  const place = placeOfKey(frontend);
-  const known = ports.get(place) ?? new Set();
-  ports.set(place, known.add(frontend));
-}
-
-function deletePort(ports: Map<string, Set<string>>, frontend: string): void {
-  const place = placeOfKey(frontend);
-  const known = ports.get(place);
-  if (known?.delete(frontend) && known.size === 0) ports.delete(place);
 }
 
 /** Whether two renderings have the same ranges with the same precedence. */
