@@ -200,7 +200,7 @@ export class StaleFlowCleaner {
   async #deleteStale(places: readonly FlowPlace[], removed: ReadonlySet<string>): Promise<ByFamily<number>> {
     const { table, frontends, nodePortHosts, localAddresses } = this.#parts;
     const serving = nodePortHosts();
-    const withoutIntervals = new Set(frontends.hasVirtualIntervals ? localAddresses() : []);
+    const withoutIntervals = new Set(frontends.areIntervalsVirtual ? localAddresses() : []);
     const hosts = { serving, withoutIntervals, former: this.#formerHosts };
     this.#formerHosts = new Set([...hosts.former, ...hosts.serving]);
     const judgement = { places, removed, hosts };

@@ -62,9 +62,8 @@ type Translation = Pick<Flow, "destination" | "replySource">;
  */
 export class UdpFrontends {
   readonly #parts: UdpFrontendsParts;
-  /** The Services with UDP ports, and those of them with intervals of ports. */
+  /** The Services with UDP ports. */
   readonly #services = new Map<ServiceName, Service>();
-  readonly #withIntervals = new Set<ServiceName>();
   /** The keys of removed frontends, as in rules. */
   #removed = new Set<string>();
 
@@ -77,9 +76,9 @@ export class UdpFrontends {
     return this.#services.size === 0 && this.#removed.size === 0;
   }
 
-  /** Whether any frontends are intervals that are not served at addresses of this node. */
-  get hasVirtualIntervals(): boolean {
-    return this.#withIntervals.size > 0 && this.#families().some((family) => family.areIntervalsVirtual);
+  /** Whether intervals of ports are not served at addresses of this node. */
+  get areIntervalsVirtual(): boolean {
+    return this.#families().some((family) => family.areIntervalsVirtual);
   }
 
   /** Reads these Services after a sync. @returns the places of the UDP ports that they have or had */
@@ -89,34 +88,21 @@ export class UdpFrontends {
       const before = this.#services.get(name);
       const found = this.#parts.cache.service(name);
       const after = found?.ports.some(({ protocol }) => protocol === "udp") ? found : undefined;
-      for (const key of this.#keysOf(after)) places.push(placeOf(key));
+      const wanted = new Set(this.#keysOf(after));
+      for (const key of wanted) places.push(placeOf(key));
       if (before === after) continue;
-      for (const key of this.#keysOf(before)) places.push(placeOf(key));
-      this.#replace(name, before, after);
+      const had = [...this.#keysOf(before)];
+      for (const key of had) places.push(placeOf(key));
+      this.#addRemoved(had.filter((key) => !wanted.has(key)));
+      if (after === undefined) this.#services.delete(name);
+      else this.#services.set(name, after);
     }
     return places;
   }
 
-  #replace(name: ServiceName, before: Service | undefined, after: Service | undefined): void {
-    const wanted = new Set(this.#keysOf(after));
-    this.#addRemoved([...this.#keysOf(before)].filter((key) => !wanted.has(key)));
-    if (after === undefined) this.#services.delete(name);
-    else this.#services.set(name, after);
-    const hasIntervals = (service: Service) =>
-      service.ports.some(
-        (spec) => spec.protocol === "udp" && this.#intervals?.intervalsOf({ service, spec }) !== undefined,
-      );
-    if (after !== undefined && hasIntervals(after)) this.#withIntervals.add(name);
-    else this.#withIntervals.delete(name);
-  }
-
-  get #intervals(): IntervalFrontends | undefined {
-    return this.#families()[0]?.intervals;
-  }
-
   /** The keys of the UDP frontends that a Service wants. */
-  #keysOf(service: Service | undefined): readonly string[] {
-    return service === undefined ? [] : [...keysOf(service, this.#intervals)];
+  #keysOf(service: Service | undefined): Iterable<string> {
+    return service === undefined ? [] : keysOf(service, this.#families()[0]?.intervals);
   }
 
   #families(): readonly FamilyState[] {

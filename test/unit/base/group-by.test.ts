@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { addToCount, groupBy } from "../../../src/base/group-by.ts";
+import { addToCount, addToSet, groupBy, removeFromSet } from "../../../src/base/group-by.ts";
 
 test("groups and their items keep their original order", () => {
   const groups = groupBy(["b1", "a1", "b2", "a2", "c1"], (text) => text[0]);
@@ -16,4 +16,17 @@ test("a count that returns to 0 is deleted", () => {
     2, 1, 0,
   ]);
   expect([...counts]).toEqual([["b", 1]]);
+});
+
+test("a set that becomes empty is deleted, and others stay", () => {
+  const sets = new Map<string, Set<number>>();
+  addToSet(sets, "a", 1);
+  addToSet(sets, "a", 2);
+  addToSet(sets, "b", 3);
+  expect([removeFromSet(sets, "a", 1), removeFromSet(sets, "b", 3), removeFromSet(sets, "b", 3)]).toEqual([
+    true,
+    true,
+    false,
+  ]);
+  expect([...sets]).toEqual([["a", new Set([2])]]);
 });
