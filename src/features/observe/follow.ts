@@ -2,7 +2,7 @@ import { PeriodicTask } from "../../base/periodic-task.ts";
 import type { FlowListener } from "../../kernel/flow-listener.ts";
 import type { CommandHost, CommandObjects } from "../seam/command.ts";
 import { LineFeed } from "./line-feed.ts";
-import { ConnectionObserver, mayMatter, type Observation } from "./observer.ts";
+import { ConnectionObserver, mayMatter } from "./observer.ts";
 import { isAbout, Names } from "./subject.ts";
 import { Summary } from "./summary.ts";
 import { connectionLine, omittedLine, refusalLines, summaryLines } from "./words.ts";
@@ -31,153 +31,113 @@ export async function follow(
   { served, refused, rate }: Wanted,
   hasFigures: boolean,
 ): Promise<AsyncIterable<string>> {
-  const names = new LatestNames(host, objects);
-  const follower = new Follower(host, names, rate, hasFigures);
-  if (served) await follower.listen();
+  const { clock, flows: table, format, subject } = host;
+  const startedAt = clock.monotonic();
+  const feed = new LineFeed(clock, rate, (count) => omittedLine(count, format));
+  const summary = new Summary();
+  let names = new Names(objects);
+  const podOf = (address: string) => names.podOf(address);
+  /** Connections to endpoints that no EndpointSlice has. */
+  let vanished = 0;
+  let figuresFailure: string | undefined;
+  const fail = (reason: string) => {
+    figuresFailure = reason;
+  };
+  const observer = new ConnectionObserver({
+    clock,
+    table,
+    failures: { add: fail, end: () => {} },
+    attribution: () => names.attribution,
+    isWanted: (port, flow) => isAbout(subject, port, flow),
+    hasFigures: () => hasFigures,
+    take: (observed) => {
+      if (observed.condition === "vanished") vanished += 1;
+      summary.add(observed);
+      feed.push(() => connectionLine(observed, format, podOf));
+    },
+  });
+  const listener = served ? await listen(host, observer, feed) : undefined;
   const interrupted = host.interrupted();
   if (refused)
     await new Promise<void>((begun) => {
       void interrupted.then(begun);
-      void follower.followRefusals(interrupted, begun);
+      void followRefusals(host, feed, summary, interrupted, begun);
     });
-  const refresh = new PeriodicTask(host.clock, REFRESH_MS, () => names.refresh(follower.unexplained));
-  void interrupted.then(() => {
-    refresh.stop();
-    return follower.end();
-  });
-  return follower.lines();
-}
-
-/** The names by the latest objects. */
-class LatestNames {
-  current: Names;
-  readonly #host: CommandHost;
-  #objects: CommandObjects;
-  /** The number of connections that earlier objects did not explain. */
-  #before = 0;
-
-  constructor(host: CommandHost, objects: CommandObjects) {
-    this.#host = host;
-    this.#objects = objects;
-    this.current = new Names(objects);
-  }
-
-  /** Takes the latest objects if there are more connections that the present ones do not explain. */
-  async refresh(unexplained: number): Promise<void> {
-    if (unexplained === this.#before) return;
-    const objects = await this.#host.objects();
+  let explained = 0;
+  // Takes the latest objects if there are more connections that those before did not explain.
+  const refresh = new PeriodicTask(clock, REFRESH_MS, async () => {
+    const unexplained = vanished + observer.others;
+    if (unexplained === explained) return;
+    const latest = await host.objects();
     // It is too early to load them again.
-    if (objects === this.#objects) return;
-    this.#objects = objects;
-    this.#before = unexplained;
-    this.current = new Names(objects);
-  }
+    if (latest === names.objects) return;
+    names = new Names(latest);
+    explained = unexplained;
+  });
+  /** Notifications that the kernel dropped. */
+  let dropped = 0;
+  const end = async () => {
+    refresh.stop();
+    // Every end of a connection so far gets a line.
+    await observer.finished();
+    dropped = (await listener?.dropped()) ?? 0;
+    listener?.stop();
+    feed.end();
+  };
+  void interrupted.then(end);
+  const lines = async function* () {
+    yield* feed.lines();
+    const tookMs = clock.monotonic() - startedAt;
+    const { others, withoutFigures } = observer;
+    const extent = { tookMs, omitted: feed.omitted, others, withoutFigures, figuresFailure, dropped };
+    yield* summaryLines(summary, extent, format, podOf);
+  };
+  return lines();
 }
 
-/** Turns connections and refusals into lines and a summary. */
-class Follower {
-  readonly #host: CommandHost;
-  readonly #names: LatestNames;
-  readonly #feed: LineFeed;
-  readonly #observer: ConnectionObserver;
-  readonly #summary = new Summary();
-  readonly #startedAt: number;
-  #listener: FlowListener | undefined;
-  /** Connections to endpoints that no EndpointSlice has. */
-  #vanished = 0;
-  /** Notifications that the kernel dropped. */
-  #dropped = 0;
-  #figuresFailure: string | undefined;
+/** Resolves when connections are followed. @throws AppError HOST if the kernel cannot be listened to */
+async function listen(
+  host: CommandHost,
+  observer: ConnectionObserver,
+  feed: LineFeed,
+): Promise<FlowListener> {
+  let failure: unknown;
+  const listener = host.listenToFlows({
+    wants: mayMatter,
+    onFlow: (change, flow) => observer.see(change, flow),
+    onEnd: (error) => {
+      failure = error;
+      feed.end(error);
+    },
+  });
+  if (!(await listener.ready)) throw failure;
+  return listener;
+}
 
-  constructor(host: CommandHost, names: LatestNames, rate: number, hasFigures: boolean) {
-    const { clock, flows, format, subject } = host;
-    this.#host = host;
-    this.#names = names;
-    this.#startedAt = clock.monotonic();
-    this.#feed = new LineFeed(clock, rate, (count) => omittedLine(count, format));
-    const failed = (reason: string) => {
-      this.#figuresFailure = reason;
-    };
-    this.#observer = new ConnectionObserver({
-      clock,
-      table: flows,
-      failures: { add: failed, end: () => {} },
-      attribution: () => names.current.attribution,
-      isWanted: (port, flow) => isAbout(subject, port, flow),
-      hasFigures: () => hasFigures,
-      take: (observed) => this.#take(observed),
-    });
-  }
-
-  /** The number of connections that later objects may explain. */
-  get unexplained(): number {
-    return this.#vanished + this.#observer.others;
-  }
-
-  /** Resolves when connections are followed. @throws AppError HOST if the kernel cannot be listened to */
-  async listen(): Promise<void> {
-    let failure: unknown;
-    this.#listener = this.#host.listenToFlows({
-      wants: mayMatter,
-      onFlow: (change, flow) => this.#observer.see(change, flow),
-      onEnd: (error) => {
-        failure = error;
-        this.#feed.end(error);
-      },
-    });
-    if (!(await this.#listener.ready)) throw failure;
-  }
-
-  /**
-   * Follows new refusals. Never rejects.
-   * @param begun called after the first reading, which has those of the last hour: later ones are new
-   */
-  async followRefusals(stop: Promise<unknown>, begun: () => void): Promise<void> {
-    let isFirst = true;
-    try {
-      for await (const refusals of this.#host.refusals(stop)) {
-        for (const refusal of isFirst ? [] : refusals) {
-          this.#summary.addRefusal(refusal);
-          for (const line of refusalLines(refusal, this.#host.format)) this.#feed.push(() => line);
-        }
-        isFirst = false;
-        begun();
+/**
+ * Follows new refusals. Never rejects.
+ * @param begun called after the first reading, which has those of the last hour: later ones are new
+ */
+async function followRefusals(
+  { refusals, format }: CommandHost,
+  feed: LineFeed,
+  summary: Summary,
+  stop: Promise<unknown>,
+  begun: () => void,
+): Promise<void> {
+  let isFirst = true;
+  try {
+    for await (const some of refusals(stop)) {
+      for (const refusal of isFirst ? [] : some) {
+        summary.addRefusal(refusal);
+        for (const line of refusalLines(refusal, format)) feed.push(() => line);
       }
-    } catch (error) {
-      this.#feed.end(error);
-    } finally {
+      isFirst = false;
       begun();
     }
+  } catch (error) {
+    feed.end(error);
+  } finally {
+    begun();
   }
-
-  /** Ends the lines when every end of a connection so far has one. */
-  async end(): Promise<void> {
-    await this.#observer.finished();
-    this.#dropped = (await this.#listener?.dropped()) ?? 0;
-    this.#listener?.stop();
-    this.#feed.end();
-  }
-
-  /** Yields the lines as they come, then the summary. @throws the error that ends them */
-  async *lines(): AsyncGenerator<string, void, undefined> {
-    const { clock, format } = this.#host;
-    yield* this.#feed.lines();
-    const extent = {
-      tookMs: clock.monotonic() - this.#startedAt,
-      omitted: this.#feed.omitted,
-      others: this.#observer.others,
-      withoutFigures: this.#observer.withoutFigures,
-      figuresFailure: this.#figuresFailure,
-      dropped: this.#dropped,
-    };
-    yield* summaryLines(this.#summary, extent, format, this.#podOf);
-  }
-
-  #take(observed: Observation): void {
-    if (observed.condition === "vanished") this.#vanished += 1;
-    this.#summary.add(observed);
-    this.#feed.push(() => connectionLine(observed, this.#host.format, this.#podOf));
-  }
-
-  readonly #podOf = (address: string): string => this.#names.current.podOf(address);
 }

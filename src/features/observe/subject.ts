@@ -8,19 +8,19 @@ import type { CommandObjects, CommandSubject } from "../seam/command.ts";
 
 /** The names of what connections belong to, by the objects of a moment. */
 export class Names {
+  readonly objects: CommandObjects;
   readonly attribution: ConnectionAttribution;
   readonly #pods: ReadonlyMap<string, string>;
-  readonly #local: ReadonlySet<string>;
 
-  constructor({ state, cache, localAddresses }: CommandObjects) {
-    this.attribution = new ConnectionAttribution(state, cache, localAddresses);
-    this.#pods = podNames(cache);
-    this.#local = localAddresses;
+  constructor(objects: CommandObjects) {
+    this.objects = objects;
+    this.attribution = new ConnectionAttribution(objects.state, objects.cache, objects.localAddresses);
+    this.#pods = podNames(objects.cache);
   }
 
   /** The pod (`namespace/name`) of an address, "" if unknown. Pods of the host's network are. */
   readonly podOf = (address: string): string =>
-    this.#local.has(address) ? "" : (this.#pods.get(address) ?? "");
+    this.objects.localAddresses.has(address) ? "" : (this.#pods.get(address) ?? "");
 }
 
 /** Whether a connection is about the subject of a command. */
