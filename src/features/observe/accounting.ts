@@ -22,44 +22,38 @@ export function accountingSettings(settings: Settings): readonly KernelSetting[]
   return ["acct", "timestamp"].map((name) => ({ path: pathOf(name), value: 1, onlyRaise: true }));
 }
 
-/** What the kernel tells of connections in this network namespace. */
-export interface Accounting {
-  /** Whether it reports connections at all. */
-  readonly events: boolean;
-  readonly bytes: boolean;
-  readonly times: boolean;
-}
+/** What the kernel does not tell of connections while one of its sysctls is off. */
+const LACKS = {
+  events: "no connection is reported",
+  acct: "bytes are not counted",
+  timestamp: "durations are unknown",
+};
+
+type SysctlName = keyof typeof LACKS;
+
+/** The sysctls that are off in this network namespace. */
+export type Lacking = readonly SysctlName[];
 
 /** Reads the sysctls. One that cannot be read counts as on, as the figures then show whether it is. */
-export async function readAccounting(files: HostFiles): Promise<Accounting> {
-  const isOn = async (name: string) => (await files.read(pathOf(name)).catch(() => "1")).trim() !== "0";
-  return { events: await isOn("events"), bytes: await isOn("acct"), times: await isOn("timestamp") };
+export async function readLacking(files: HostFiles): Promise<Lacking> {
+  const off: SysctlName[] = [];
+  for (const name of ["events", "acct", "timestamp"] as const)
+    if ((await files.read(pathOf(name)).catch(() => "1")).trim() === "0") off.push(name);
+  return off;
 }
 
-/** Something that the kernel does not tell. */
-export interface AccountingWarning {
-  readonly text: string;
-  /** How to switch it on. */
-  readonly advice: string;
+/** Whether the kernel counts bytes or knows times. */
+export function hasFigures(lacking: Lacking): boolean {
+  return !(lacking.includes("acct") && lacking.includes("timestamp"));
 }
 
-/** A warning with its advice. */
-export function adviceText({ text, advice }: AccountingWarning): string {
-  return `${text} (${advice})`;
+/** Says what the kernel does not tell while a sysctl is off. */
+export function lackText(name: SysctlName): string {
+  return `${LACKS[name]}: nf_conntrack_${name} is off`;
 }
 
-/** Lists what the kernel does not tell. */
-export function accountingWarnings({ events, bytes, times }: Accounting): AccountingWarning[] {
-  const on = (name: string) => `sysctl -w net.netfilter.nf_conntrack_${name}=1`;
-  const orDaemon = (name: string) => `${on(name)}, or run the daemon with --observe=accounting`;
-  const warnings = [
-    { isOn: events, text: "no connection is reported: nf_conntrack_events is off", advice: on("events") },
-    { isOn: bytes, text: "bytes are not counted: nf_conntrack_acct is off", advice: orDaemon("acct") },
-    {
-      isOn: times,
-      text: "durations are unknown: nf_conntrack_timestamp is off",
-      advice: orDaemon("timestamp"),
-    },
-  ];
-  return warnings.filter(({ isOn }) => !isOn).map(({ text, advice }) => ({ text, advice }));
+/** Says so, and how to switch it on. */
+export function lackAdvice(name: SysctlName): string {
+  const orDaemon = name === "events" ? "" : ", or run the daemon with --observe=accounting";
+  return `${lackText(name)} (sysctl -w net.netfilter.nf_conntrack_${name}=1${orDaemon})`;
 }

@@ -2,7 +2,7 @@ import { numberUpTo, oneOf } from "../../base/argument.ts";
 import type { Flag, FlagType } from "../../base/option.ts";
 import { isTranslated } from "../../kernel/conntrack.ts";
 import type { CommandHost, CommandObjects, CommandOutput, FeatureCommand } from "../seam/command.ts";
-import { accountingWarnings, adviceText, readAccounting } from "./accounting.ts";
+import { hasFigures, lackAdvice, readLacking } from "./accounting.ts";
 import { follow, type Wanted } from "./follow.ts";
 import { END_STATES, observation } from "./observer.ts";
 import { isAbout, Names, placesOf } from "./subject.ts";
@@ -38,14 +38,12 @@ export const command: FeatureCommand = {
 
 async function run(host: CommandHost): Promise<CommandOutput> {
   const wanted = wantedOf(host);
-  const accounting = await readAccounting(host.files);
-  const warnings = wanted.served ? accountingWarnings(accounting) : [];
-  const notices = warnings.map((warning) => `note: ${adviceText(warning)}`);
+  const lacking = await readLacking(host.files);
+  const notices = wanted.served ? lacking.map((name) => `note: ${lackAdvice(name)}`) : [];
   const objects = await host.objects();
   if (!host.isSet("follow")) return { lines: present(host, objects, wanted), notices };
-  const hasFigures = accounting.bytes || accounting.times;
   return {
-    lines: await follow(host, objects, wanted, hasFigures),
+    lines: await follow(host, objects, wanted, hasFigures(lacking)),
     notices: [...notices, `note: ${wanted.rate} lines a second at most; Ctrl-C ends it`],
   };
 }

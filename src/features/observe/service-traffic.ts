@@ -11,7 +11,7 @@ import type { FlowListener } from "../../kernel/flow-listener.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { DaemonPart, FeatureCard, FeatureHost } from "../seam/daemon-part.ts";
 import { MOST_SERVICES, serviceSeries } from "../seam/service-series.ts";
-import { type Accounting, accountingWarnings, adviceText, readAccounting } from "./accounting.ts";
+import { hasFigures, type Lacking, lackAdvice, lackText, readLacking } from "./accounting.ts";
 import { ConnectionObserver, mayMatter, type Observation } from "./observer.ts";
 import { TrafficByName } from "./summary.ts";
 
@@ -45,7 +45,8 @@ export class ServiceTraffic implements DaemonPart {
   });
   #attribution: ConnectionAttribution | undefined;
   #listener: FlowListener | undefined;
-  #accounting: Accounting | undefined;
+  /** Undefined before the first sync. */
+  #lacking: Lacking | undefined;
   #retry: Timer | undefined;
   #periods: PeriodicTask | undefined;
   /** Notifications that the present listener lost, and that earlier ones did. */
@@ -109,7 +110,7 @@ export class ServiceTraffic implements DaemonPart {
         return this.#attribution;
       },
       isWanted: () => true,
-      hasFigures: () => this.#accounting?.bytes === true || this.#accounting?.times === true,
+      hasFigures: () => this.#lacking !== undefined && hasFigures(this.#lacking),
       take: (observed) => this.#count(observed),
     });
   }
@@ -131,8 +132,8 @@ export class ServiceTraffic implements DaemonPart {
 
   /** Undefined before the first sync. */
   card(): FeatureCard | undefined {
-    if (this.#accounting === undefined) return undefined;
-    const missing = accountingWarnings(this.#accounting).map(({ text }) => text);
+    if (this.#lacking === undefined) return undefined;
+    const missing = this.#lacking.map(lackText);
     if (this.#failures.isFailing) missing.unshift("connections are not observed: see the log");
     const busy = this.#busyBefore ?? this.#busy;
     const when = this.#busyBefore === undefined ? "since the start" : "in the last whole minute";
@@ -149,7 +150,7 @@ export class ServiceTraffic implements DaemonPart {
 
   async #listen(): Promise<void> {
     const { files, logger, listenToFlows } = this.#host;
-    this.#accounting = await readAccounting(files);
+    this.#lacking = await readLacking(files);
     const listener = listenToFlows({
       wants: mayMatter,
       onFlow: (change, flow) => this.#observer.see(change, flow),
@@ -158,8 +159,7 @@ export class ServiceTraffic implements DaemonPart {
     this.#listener = listener;
     if (!(await listener.ready)) return;
     if (this.#failures.isFailing) this.#failures.end();
-    else
-      logger.info({ lacks: accountingWarnings(this.#accounting).map(adviceText) }, "observing connections");
+    else logger.info({ lacks: this.#lacking.map(lackAdvice) }, "observing connections");
   }
 
   #listenAgain(error: unknown): void {
@@ -171,7 +171,7 @@ export class ServiceTraffic implements DaemonPart {
   }
 
   async #endPeriod(): Promise<void> {
-    this.#accounting = await readAccounting(this.#host.files);
+    this.#lacking = await readLacking(this.#host.files);
     this.#busyBefore = this.#busy;
     this.#busy = new TrafficByName(MOST_SERVICES);
   }

@@ -23,31 +23,21 @@ const MOST_SHOWN = 5;
 const noTraffic = (): Traffic => ({ connections: 0, sent: 0, received: 0 });
 
 /** Counts traffic by name. Beyond a number of names, the rest is counted together. */
-export class TrafficByName {
+export class TrafficByName extends ValuesByName<string, Traffic> {
   readonly total = noTraffic();
-  readonly #counts: ValuesByName<string, Traffic>;
 
   constructor(most: number = MOST_COUNTED) {
-    this.#counts = new ValuesByName(most, noTraffic);
-  }
-
-  get size(): number {
-    return this.#counts.size;
-  }
-
-  /** That of the names that are not counted separately; undefined if there are none. */
-  get rest(): Traffic | undefined {
-    return this.#counts.rest;
+    super(most, noTraffic);
   }
 
   /** Counts a connection that began or is open. */
   addConnection(name: string): void {
-    for (const counts of [this.total, this.#counts.of(name)]) counts.connections += 1;
+    for (const counts of [this.total, this.of(name)]) counts.connections += 1;
   }
 
   /** Counts the bytes of an open or ended connection, if they are known. */
   addBytes(name: string, { sent, received }: Pick<Flow, "sent" | "received">): void {
-    for (const counts of [this.total, this.#counts.of(name)]) {
+    for (const counts of [this.total, this.of(name)]) {
       counts.sent += sent?.bytes ?? 0;
       counts.received += received?.bytes ?? 0;
     }
@@ -56,7 +46,7 @@ export class TrafficByName {
   /** The first names by connections, then by bytes. */
   top(): [name: string, traffic: Traffic][] {
     const bytes = ({ sent, received }: Traffic) => sent + received;
-    return [...this.#counts]
+    return [...this]
       .sort(([, a], [, b]) => b.connections - a.connections || bytes(b) - bytes(a))
       .slice(0, MOST_SHOWN);
   }
