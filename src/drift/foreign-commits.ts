@@ -97,7 +97,7 @@ export class ForeignCommits {
     this.#author = undefined;
   }
 
-  #ofTouched(messages: readonly ElementsMessage[]): readonly ElementsMessage[] {
+  #ofTouched(messages: readonly TableMessage[]): readonly TableMessage[] {
     return messages.flatMap((message) => {
       const names = namesOf(message);
       const elements = message.elements.filter((_, index) => this.#touched.has(names[index] ?? ""));
@@ -106,10 +106,8 @@ export class ForeignCommits {
   }
 }
 
-type ElementsMessage = Extract<TableMessage, { readonly kind: "elements" }>;
-
-function namesOf({ family, set, elements }: ElementsMessage): string[] {
-  return elements.map(({ key }) => `${family} ${set} ${key}`);
+function namesOf({ family, name, elements }: TableMessage): string[] {
+  return elements.map(({ key }) => `${family} ${name} ${key}`);
 }
 
 /**
@@ -128,7 +126,7 @@ export function committedChanges(
   for (const message of messages) {
     const { family } = message;
     if (message.kind !== "elements" || family === undefined) continue;
-    const spec = desired[family]?.sets.get(message.set)?.spec;
+    const spec = desired[family]?.sets.get(message.name)?.spec;
     if (spec === undefined || spec.dynamic) continue;
     if (hasEndElements(spec)) return undefined;
     const known = touched.get(spec) ?? { family, elements: new Map() };

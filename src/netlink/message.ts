@@ -10,21 +10,14 @@ import { type RawElement, readRawElements } from "./raw-element.ts";
  */
 export type NetlinkMessage =
   | {
-      readonly kind: ObjectKind;
+      readonly kind: ChangedKind;
       readonly op: Operation;
       readonly portId: number;
       readonly family: Family | undefined;
       readonly table: string;
-      /** The object's name; for a rule, that of its chain; for a table, the table's. */
+      /** The object's name; for a rule, that of its chain; for elements, of their set; for a table, its own. */
       readonly name: string;
-    }
-  | {
-      readonly kind: "elements";
-      readonly op: Operation;
-      readonly portId: number;
-      readonly family: Family | undefined;
-      readonly table: string;
-      readonly set: string;
+      /** Only of the kind `elements`. */
       readonly elements: readonly RawElement[];
     }
   | {
@@ -56,7 +49,7 @@ export type NetlinkMessage =
  */
 export type FlowChange = "created" | "changed" | "deleted";
 
-type ObjectKind = "table" | "chain" | "rule" | "set" | "flowtable" | "object";
+type ChangedKind = "table" | "chain" | "rule" | "set" | "flowtable" | "object" | "elements";
 type Operation = "new" | "delete";
 
 /** Maximum size of a message in bytes. The kernel's are at most 32 KB. */
@@ -83,7 +76,7 @@ const FAMILY_NUMBERS: Readonly<Record<number, Family>> = { 2: "ip", 10: "ip6" };
 // The lower halves of messages' types (enum nf_tables_msg_types).
 const GENERATION = 15;
 /** New, deleted, and destroyed since Linux 6.3. */
-const CHANGES: Readonly<Record<ObjectKind | "elements", readonly [number, number, number]>> = {
+const CHANGES: Readonly<Record<ChangedKind, readonly [number, number, number]>> = {
   table: [0, 2, 26],
   chain: [3, 5, 27],
   rule: [6, 8, 28],
@@ -93,7 +86,7 @@ const CHANGES: Readonly<Record<ObjectKind | "elements", readonly [number, number
   flowtable: [22, 24, 32],
 };
 
-type Change = readonly [kind: keyof typeof CHANGES, op: Operation];
+type Change = readonly [kind: ChangedKind, op: Operation];
 
 const CHANGES_BY_NUMBER: ReadonlyMap<number, Change> = new Map(
   Object.entries(CHANGES).flatMap(([kind, numbers]) =>
@@ -102,19 +95,18 @@ const CHANGES_BY_NUMBER: ReadonlyMap<number, Change> = new Map(
 );
 
 /** The attributes with the name of an object's table, and with its own name. */
-const TABLE = 1;
-const NAMES: Readonly<Record<ObjectKind, number>> = {
+export const TABLE = 1;
+export const SET = 2;
+const NAMES: Readonly<Record<ChangedKind, number>> = {
   table: TABLE,
   chain: 3,
   rule: 2,
-  set: 2,
+  set: SET,
   object: 2,
   flowtable: 2,
+  elements: SET,
 };
-
-const ELEMENTS_TABLE = 1;
-const ELEMENTS_SET = 2;
-const ELEMENTS_LIST = 3;
+export const ELEMENTS_LIST = 3;
 
 const GENERATION_ID = 1;
 const GENERATION_PID = 2;
@@ -198,9 +190,8 @@ function readMessage(view: AttributeView, at: number, end: number, wanted: Wante
     }
     const [kind, op] = CHANGES_BY_NUMBER.get(type & 0xff) ?? [];
     if (kind === undefined || op === undefined) return OTHER;
-    if (kind !== "elements") return { kind, op, portId, family, ...readNames(view, from, end, NAMES[kind]) };
-    const areWanted = wanted.elements?.(portId) ?? true;
-    return { kind, op, portId, family, ...readElements(view, from, end, areWanted) };
+    const areElementsRead = kind === "elements" && (wanted.elements?.(portId) ?? true);
+    return { kind, op, portId, family, ...readChange(view, from, end, NAMES[kind], areElementsRead) };
   } catch (error) {
     if (!(error instanceof MalformedMessage)) throw error;
     return { kind: "malformed", reason: error.message };
@@ -217,30 +208,25 @@ function readEnd(view: AttributeView, at: number, end: number, type: number): Ne
   return type === DONE && errno === 0 ? { kind: "done" } : { kind: "error", errno };
 }
 
-function readNames(view: AttributeView, from: number, limit: number, nameType: number) {
+function readChange(
+  view: AttributeView,
+  from: number,
+  limit: number,
+  nameType: number,
+  areElementsRead: boolean,
+) {
   let table: string | undefined;
   let name: string | undefined;
+  let elements: readonly RawElement[] = [];
   view.each(from, limit, (type, at, end) => {
     if (type === TABLE) table = view.text(at, end);
     // In messages about tables, both are the same attribute.
     if (type === nameType) name = view.text(at, end);
+    else if (type === ELEMENTS_LIST && areElementsRead)
+      elements = readRawElements(view, view.content(at), end);
   });
   if (table === undefined || name === undefined) throw new MalformedMessage("object without a name");
-  return { table, name };
-}
-
-function readElements(view: AttributeView, from: number, limit: number, areWanted: boolean) {
-  let table: string | undefined;
-  let set: string | undefined;
-  let elements: readonly RawElement[] = [];
-  view.each(from, limit, (type, at, end) => {
-    if (type === ELEMENTS_TABLE) table = view.text(at, end);
-    else if (type === ELEMENTS_SET) set = view.text(at, end);
-    else if (type === ELEMENTS_LIST && areWanted) elements = readRawElements(view, view.content(at), end);
-  });
-  if (table === undefined || set === undefined)
-    throw new MalformedMessage("elements of a set without a name");
-  return { table, set, elements };
+  return { table, name, elements };
 }
 
 function readGeneration(view: AttributeView, from: number, limit: number) {

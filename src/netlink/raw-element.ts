@@ -8,8 +8,6 @@ export interface RawElement {
   readonly keyEnd?: string | undefined;
   /** Whether this is an end element of a set of intervals: its key is the first one after an interval. */
   readonly isEnd: boolean;
-  /** Whether this is the catch-all element. */
-  readonly isCatchAll: boolean;
   /** The data's bytes, as for the key; a verdict as our text (`goto balance-2`, `drop`); "" in a set. */
   readonly value: string;
   /** Its timeout and the time left, in milliseconds. */
@@ -20,7 +18,7 @@ export interface RawElement {
 }
 
 // Numbers of linux/netfilter/nf_tables.h. Others are ignored: newer kernels have more.
-const ELEM_KEY = 1;
+export const ELEM_KEY = 1;
 const ELEM_DATA = 2;
 const ELEM_FLAGS = 3;
 const ELEM_TIMEOUT = 4;
@@ -32,7 +30,7 @@ const ELEM_EXPRESSIONS = 11;
 const INTERVAL_END = 1;
 const CATCH_ALL = 2;
 
-const DATA_VALUE = 1;
+export const DATA_VALUE = 1;
 const DATA_VERDICT = 2;
 const VERDICT_CODE = 1;
 const VERDICT_CHAIN = 2;
@@ -86,13 +84,11 @@ function readElement(view: AttributeView, from: number, limit: number): RawEleme
     else if (type === ELEM_EXPRESSIONS) packets ??= firstCounter(view, content, end);
     at += padded(end - at);
   }
-  const isCatchAll = (flags & CATCH_ALL) !== 0;
-  if (key === undefined && !isCatchAll) throw new MalformedMessage("element without a key");
+  if (key === undefined && (flags & CATCH_ALL) === 0) throw new MalformedMessage("element without a key");
   return {
     key: key ?? "",
     keyEnd,
     isEnd: (flags & INTERVAL_END) !== 0,
-    isCatchAll,
     value,
     timeoutMs,
     expiresMs,

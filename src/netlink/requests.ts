@@ -14,6 +14,8 @@ import {
   TUPLE_ADDRESSES,
   TUPLE_PROTOCOL,
 } from "./flow.ts";
+import { ELEMENTS_LIST, SET, TABLE } from "./message.ts";
+import { DATA_VALUE, ELEM_KEY } from "./raw-element.ts";
 
 // Types and flags of messages (nfnetlink.h, nf_tables.h and nfnetlink_conntrack.h in linux/netfilter, and
 // linux/netlink.h).
@@ -37,13 +39,7 @@ const TABLE_FAMILY_NUMBERS: ReadonlyMap<string, number> = new Map([
 ]);
 
 const NESTED = 0x8000;
-const SETS_TABLE = 1;
-const ELEMENTS_TABLE = 1;
-const ELEMENTS_SET = 2;
-const ELEMENTS_LIST = 3;
 const LIST_ITEM = 1;
-const ELEM_KEY = 1;
-const DATA_VALUE = 1;
 
 const FLOW_FILTER = 25;
 const FILTER_ORIGINAL = 1;
@@ -93,7 +89,7 @@ export class RequestWriter {
    * ENOENT, if there is no such set). Elements that change meanwhile may be missing or listed twice.
    */
   dump({ family, table, set }: SetPlace): Buffer {
-    const body = [this.#text(ELEMENTS_TABLE, table), this.#text(ELEMENTS_SET, set)];
+    const body = [this.#text(TABLE, table), this.#text(SET, set)];
     return this.#message(GET_ELEMENTS, REQUEST | DUMP, FAMILY_NUMBERS[family], body);
   }
 
@@ -106,7 +102,7 @@ export class RequestWriter {
   sets(family: string, table: string): Buffer | undefined {
     const number = TABLE_FAMILY_NUMBERS.get(family);
     if (number === undefined) return undefined;
-    return this.#message(GET_SETS, REQUEST | DUMP, number, [this.#text(SETS_TABLE, table)]);
+    return this.#message(GET_SETS, REQUEST | DUMP, number, [this.#text(TABLE, table)]);
   }
 
   /**
@@ -116,11 +112,7 @@ export class RequestWriter {
   element({ family, table, set }: SetPlace, key: string): Buffer {
     const value = this.#attribute(DATA_VALUE, Buffer.from(key, "latin1"));
     const item = this.#nested(LIST_ITEM, [this.#nested(ELEM_KEY, [value])]);
-    const body = [
-      this.#text(ELEMENTS_TABLE, table),
-      this.#text(ELEMENTS_SET, set),
-      this.#nested(ELEMENTS_LIST, [item]),
-    ];
+    const body = [this.#text(TABLE, table), this.#text(SET, set), this.#nested(ELEMENTS_LIST, [item])];
     return this.#message(GET_ELEMENTS, REQUEST | ACKNOWLEDGE, FAMILY_NUMBERS[family], body);
   }
 

@@ -94,7 +94,7 @@ describe("an element's other attributes", () => {
     expect(raw).toMatchObject({
       key: "\x01\x02\x03\x04",
       isEnd: false,
-      isCatchAll: false,
+
       value: "",
       ...expected,
     });
@@ -105,7 +105,7 @@ describe("an element's other attributes", () => {
   test.skipIf(!CAN_HAVE_ANY_OTHER)("are read: the flag for all other keys", async () => {
     nft(["-f", "-"], ANY_OTHER);
     const raws = elementsOf(await socket.ask(REQUESTS.dump({ family: "ip", table: "t", set: "m" })));
-    expect(raws).toMatchObject([{ key: "", isCatchAll: true, value: "drop" }]);
+    expect(raws).toMatchObject([{ key: "", value: "drop" }]);
   });
 });
 
@@ -184,7 +184,7 @@ describe("notifications of transactions", () => {
       expect(names("rule").sort()).toEqual(rules.sort());
       for (const set of table?.sets.values() ?? []) {
         const elements = own.flatMap((message) =>
-          message.kind === "elements" && message.set === set.spec.name ? message.elements : [],
+          message.kind === "elements" && message.name === set.spec.name ? message.elements : [],
         );
         expect(identities(elements), set.spec.name).toEqual(identities(encodedSet(set, HOST)));
       }
@@ -196,9 +196,9 @@ describe("notifications of transactions", () => {
   });
 
   test.each([
-    ["delete element ip t m { 10.0.0.1 }", "elements", { op: "delete", set: "m" }],
-    ["destroy element ip t m { 10.0.0.1 }", "elements", { op: "delete", set: "m" }],
-    ["add element ip t m { 10.0.0.2 : jump c }", "elements", { op: "new", set: "m" }],
+    ["delete element ip t m { 10.0.0.1 }", "elements", { op: "delete", name: "m" }],
+    ["destroy element ip t m { 10.0.0.1 }", "elements", { op: "delete", name: "m" }],
+    ["add element ip t m { 10.0.0.2 : jump c }", "elements", { op: "new", name: "m" }],
     ["flush chain ip t c", "rule", { op: "delete", name: "c" }],
     ["add rule ip t c accept", "rule", { op: "new", name: "c" }],
     ["add counter ip t other", "object", { op: "new", name: "other" }],

@@ -133,8 +133,8 @@ describe("messages of the kernel", () => {
     };
     const reader = new MessageReader("LE", { elements: (portId) => portId === 7 });
     expect(reader.read(Buffer.concat([answer(7), answer(8)]))).toMatchObject([
-      { portId: 7, set: "s", elements: [{ key: "abcd" }] },
-      { portId: 8, set: "s", elements: [] },
+      { portId: 7, name: "s", elements: [{ key: "abcd" }] },
+      { portId: 8, name: "s", elements: [] },
     ]);
   });
 
@@ -147,7 +147,7 @@ describe("messages of the kernel", () => {
       damaged[at] = 0xee;
       const [first, second] = new MessageReader("LE").read(Buffer.concat([damaged, request]));
       expect(["malformed", "elements"]).toContain(first?.kind);
-      expect(second).toMatchObject({ kind: "elements", table: "t", set: "s", elements: [{ key: "abcd" }] });
+      expect(second).toMatchObject({ kind: "elements", table: "t", name: "s", elements: [{ key: "abcd" }] });
     }
   });
 });
@@ -194,7 +194,7 @@ describe("elements as the kernel has them", () => {
     const answer = new RequestWriter(order).element({ family, table: "t", set: spec.name }, key);
     write(order, answer, 16, (10 << 8) | 12, 4);
     const messages = new MessageReader(order).read(answer);
-    expect(messages).toMatchObject([{ kind: "elements", op: "new", family, table: "t", set: spec.name }]);
+    expect(messages).toMatchObject([{ kind: "elements", op: "new", family, table: "t", name: spec.name }]);
     return messages.flatMap((message) => (message.kind === "elements" ? message.elements : []));
   }
 

@@ -112,7 +112,7 @@ function elementMatches(family: Family, spec: SetSpec, key: string): readonly [g
     (op) => (message: NetlinkMessage) =>
       message.kind === "elements" &&
       message.family === family &&
-      message.set === spec.name &&
+      message.name === spec.name &&
       message.op === op &&
       message.elements.some((element) => element.key === wanted),
   ) as [Match, Match];

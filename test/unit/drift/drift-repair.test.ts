@@ -16,14 +16,14 @@ const turn = () => new Promise((resolve) => setImmediate(resolve));
 /** A message about an address in the set of ClusterIPs. */
 function clusterIP(op: "new" | "delete", address: string): TableMessage {
   const spec = { name: "cluster-ips", key: ["ipv4_addr"], dynamic: false, counter: false } as const;
-  const element = { ...encodedElement(spec, address, "", endianness()), isCatchAll: false };
+  const element = encodedElement(spec, address, "", endianness());
   return {
     kind: "elements",
     op,
     portId: 1,
     family: "ip",
     table: "nft-proxy",
-    set: spec.name,
+    name: spec.name,
     elements: [element],
   };
 }
@@ -37,14 +37,23 @@ const RULE = {
   family: "ip",
   table: "nft-proxy",
   name: "services",
+  elements: [],
 } as const;
 const deleted = (family: "ip" | "ip6"): TableMessage => {
-  return { kind: "table", op: "delete", portId: 1, family, table: "nft-proxy", name: "nft-proxy" };
+  return {
+    kind: "table",
+    op: "delete",
+    portId: 1,
+    family,
+    table: "nft-proxy",
+    name: "nft-proxy",
+    elements: [],
+  };
 };
 const STRANGE: TableMessage = {
   ...EXTRA,
-  elements: [{ key: "long", isEnd: true, isCatchAll: false, value: "x" }],
-} as TableMessage;
+  elements: [{ key: "long", isEnd: true, value: "x" }],
+};
 const OWN: Commit = {
   messages: [clusterIP("new", "10.96.0.10")],
   author: "nft (process 1)",

@@ -10,14 +10,14 @@ import { everyRule } from "../../support/every-rule.ts";
 
 const desired = everyRule();
 
-const PLACE = { portId: 99, table: "nft-proxy" };
+const PLACE = { portId: 99, table: "nft-proxy", elements: [] };
 
 /** A message about elements as the kernel would tell it. */
 function message(op: "new" | "delete", family: Family, set: string, key: string, value = ""): TableMessage {
   const spec = desired[family]?.sets.get(set)?.spec;
   if (spec === undefined) throw new Error(`no set ${set}`);
   // The kernel tells of counters and times as well.
-  const beside = { isCatchAll: false, packets: 7, timeoutMs: 900_000, expiresMs: 899_988 };
+  const beside = { packets: 7, timeoutMs: 900_000, expiresMs: 899_988 };
   return rawMessage(op, family, set, { ...encodedElement(spec, key, value, endianness()), ...beside });
 }
 
@@ -27,7 +27,7 @@ function rawMessage(
   set: string,
   ...elements: RawElement[]
 ): TableMessage {
-  return { ...PLACE, kind: "elements", op, family, set, elements };
+  return { ...PLACE, kind: "elements", op, family, name: set, elements };
 }
 
 /** The differences in words: `- key` is to be deleted, `+ key => value` to be added. */
@@ -111,16 +111,16 @@ describe("committedChanges", () => {
     const [dynamic = ""] = [...(desired.ip?.sets.values() ?? [])]
       .filter(({ spec }) => spec.dynamic)
       .map(({ spec }) => spec.name);
-    const raw = { key: "anything", isEnd: true, isCatchAll: true, value: "?" };
+    const raw = { key: "anything", isEnd: true, value: "?" };
     expect(committedChanges([rawMessage("new", "ip", dynamic, raw)], desired)).toEqual([]);
   });
 
   test("ignores elements of a set that we do not have", () => {
-    const raw = { key: "", isEnd: false, isCatchAll: false, value: "" };
+    const raw = { key: "", isEnd: false, value: "" };
     expect(committedChanges([rawMessage("new", "ip", "intruders", raw)], desired)).toEqual([]);
   });
 
-  const good = { key: "\xc0\0\x02\x01", isEnd: false, isCatchAll: false, value: "" };
+  const good = { key: "\xc0\0\x02\x01", isEnd: false, value: "" };
   test.each<[string, RawElement]>([
     ["a range where we have addresses", { ...good, keyEnd: "\xc0\0\x02\x09" }],
     ["an end of an interval", { ...good, isEnd: true }],

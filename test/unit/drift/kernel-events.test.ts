@@ -6,11 +6,11 @@ import { memoryLogger } from "../../support/memory-logger.ts";
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-const raw = (key: string) => ({ key, isEnd: false, isCatchAll: false, value: "" });
+const raw = (key: string) => ({ key, isEnd: false, value: "" });
 const elements = (count = 1): Told => ({
   kind: "elements",
   op: "new",
-  set: "cluster-ips",
+  name: "cluster-ips",
   elements: Array.from({ length: count }, (_, n) => raw(`${n}`)),
 });
 const DELETED: Told = { kind: "table", op: "delete", name: "nft-proxy" };
@@ -22,6 +22,7 @@ const FIRST_MESSAGE = {
   family: "ip",
   table: "nft-proxy",
   name: "nft-proxy",
+  elements: [],
 } as const;
 const AUTHOR = "other (process 99)";
 const OWN = { program: "nft", pid: 7001, portId: 7001 };
@@ -89,7 +90,7 @@ describe("KernelEvents", () => {
       {
         author: "nft (process 7001)",
         isForeign: false,
-        messages: [{ kind: "elements", set: "cluster-ips" }],
+        messages: [{ kind: "elements", name: "cluster-ips" }],
       },
       { author: AUTHOR, isForeign: true, messages: [{ family: "ip" }, { family: "ip6" }] },
     ]);
