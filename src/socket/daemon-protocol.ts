@@ -1,5 +1,6 @@
 import type { ProxyOptions } from "../config/options.ts";
 import { FEATURES } from "../features/registry.ts";
+import type { Finding } from "../features/seam/feature.ts";
 import type { SeenRefusal } from "../features/seam/refusals.ts";
 import { ALL_FEATURES, isEnabled } from "../features/selection.ts";
 import type { OtherListings } from "../kernel/other-tables.ts";
@@ -170,14 +171,11 @@ export interface DaemonState {
   readonly problems?: readonly DaemonProblem[];
 }
 
-/** Something that keeps a daemon from doing its work, or will. Its sentences are as those of `doctor`. */
-export interface DaemonProblem {
+/** Something that keeps a daemon from doing its work, or will. */
+export interface DaemonProblem extends Omit<Finding, "level"> {
   readonly kind: ProblemKind;
   /** A fault keeps Services from working; a warning may do so, now or later. */
   readonly level: "warning" | "fault";
-  readonly found: string;
-  readonly means?: string;
-  readonly action?: string;
 }
 
 /** The kinds of problems, which are stable for scripts. */

@@ -26,6 +26,7 @@ export type Effect =
       readonly map: string;
       readonly key: string;
       readonly value: string;
+      /** Seconds. */
       readonly timeout: number;
     }
   | { readonly kind: "deleted"; readonly map: string; readonly key: string }
@@ -71,13 +72,8 @@ export type Step =
   | { readonly kind: "martian"; readonly address: string };
 
 /** An element that this packet added to, or refreshed in, a dynamic map or set. */
-export interface UpdatedElement {
+export interface UpdatedElement extends Omit<Extract<Effect, { readonly kind: "updated" }>, "kind"> {
   readonly table: TableName;
-  readonly map: string;
-  readonly key: string;
-  readonly value: string;
-  /** Seconds. */
-  readonly timeout: number;
 }
 
 /** The end of a packet. */

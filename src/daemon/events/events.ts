@@ -30,20 +30,9 @@ export function serviceSubject(cache: Pick<ObjectCache, "service">, service: Ser
 }
 
 /** A message to the cluster's operators. */
-export interface EventNote {
+export interface EventNote extends FeatureEvent {
   readonly type: "Normal" | "Warning";
-  /** The cause as one word for scripts; kube-proxy's if it has one. */
-  readonly reason: string;
-  /** The action that caused it. */
-  readonly action: string;
-  /** The text for people. */
-  readonly note: string;
   readonly regarding: EventSubject;
-  /**
-   * Set if many nodes record the same: the text that is the same on all of them. With it, one Event for the
-   * cluster is enough for its lifetime (an hour by default), instead of one from each of a thousand nodes.
-   */
-  readonly clusterKey?: string;
 }
 
 /** The API server's maximum length of a note. Bytes. */

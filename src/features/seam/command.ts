@@ -1,12 +1,9 @@
-import type { Clock } from "../../base/clock.ts";
 import type { Flag } from "../../base/option.ts";
-import type { FlowTable } from "../../kernel/conntrack.ts";
-import type { StartFlowListener } from "../../kernel/flow-listener.ts";
-import type { HostFiles } from "../../kernel/host.ts";
 import type { Protocol, ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
+import type { FeatureHost } from "./daemon-part.ts";
 
 /**
  * A command of a feature, for this host. Its argument is a Service, one of its ports or an address; like
@@ -36,11 +33,7 @@ export interface CommandOutput {
 }
 
 /** What the program lends to commands of features. */
-export interface CommandHost {
-  readonly clock: Clock;
-  readonly files: HostFiles;
-  readonly flows: FlowTable;
-  readonly listenToFlows: StartFlowListener;
+export interface CommandHost extends Pick<FeatureHost, "clock" | "files" | "flows" | "listenToFlows"> {
   readonly format: string;
   /** Whether a boolean flag is true. */
   readonly isSet: (flag: string) => boolean;
@@ -86,18 +79,22 @@ export interface ExplainedRefusal {
   readonly protocol: Protocol;
   /** Absent if no Service serves the destination. */
   readonly service?: ServiceName | undefined;
-  /** The name of its port, "" for a nameless one. */
+  /** The name of the port of `service`, "" for a nameless one; absent without it. */
   readonly servicePort?: string | undefined;
-  readonly clients: readonly {
-    readonly address: string;
-    /** `namespace/name`, "" if unknown. */
-    readonly pod: string;
-    readonly packets: number;
-    /** RFC 3339: the time of the last packet. */
-    readonly lastAt: string;
-  }[];
+  /** The latest first. */
+  readonly clients: readonly ExplainedClient[];
   /** A stable word. */
   readonly cause: string;
   /** Why they are refused. */
   readonly message: string;
+}
+
+/** A client whose packets were refused or dropped. */
+export interface ExplainedClient {
+  readonly address: string;
+  /** The Pod's `namespace/name`, if an EndpointSlice names it; "" for other clients. */
+  readonly pod: string;
+  readonly packets: number;
+  /** RFC 3339: the time of the last packet. */
+  readonly lastAt: string;
 }

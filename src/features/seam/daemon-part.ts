@@ -73,13 +73,18 @@ export interface FeatureHost {
   readonly warn: (service: ServiceName, event: FeatureEvent) => void;
 }
 
-/** An Event about a Service. */
+/** An Event. */
 export interface FeatureEvent {
+  /** The cause as one word for scripts; kube-proxy's if it has one. */
   readonly reason: string;
+  /** The action that caused it. */
   readonly action: string;
   /** The text for people. */
   readonly note: string;
-  /** See `EventNote.clusterKey`. */
+  /**
+   * Set if many nodes record the same: the text that is the same on all of them. With it, one Event for the
+   * cluster is enough for its lifetime (an hour by default), instead of one from each of a thousand nodes.
+   */
   readonly clusterKey?: string;
 }
 

@@ -56,9 +56,12 @@ export interface Feature {
 /** A result of `doctor`. */
 export interface Finding {
   readonly level: "ok" | "warning";
+  /** The fact, at most one sentence, without a full stop. */
   readonly found: string;
-  readonly means?: string;
-  readonly action?: string;
+  /** Its effect on Services; absent if there is nothing to add. */
+  readonly means?: string | undefined;
+  /** The action to take; absent when there is none. */
+  readonly action?: string | undefined;
 }
 
 /** How `doctor` judges the chains of the host's software, while the feature works. */
@@ -258,9 +261,11 @@ export interface ExplainedPacket {
 export interface FeatureReason {
   /** A stable word for scripts; the name of the feature if absent. */
   readonly cause?: string;
+  /** In lower case, without a full stop. */
   readonly message: string;
+  /** Absent when there is nothing to do. */
   readonly action?: string;
-  /** Shell commands for the action. */
+  /** Shell commands for the action, in order; absent if it needs none. */
   readonly commands?: readonly string[];
 }
 

@@ -1,4 +1,5 @@
 import type { Branded } from "../../base/text.ts";
+import type { Finding as FeatureFinding } from "../../features/seam/feature.ts";
 import type { ProblemKind } from "../../socket/daemon-protocol.ts";
 
 /** Severity of a result. */
@@ -40,14 +41,8 @@ export type CheckName =
 export type FeatureCheck = Branded<"FeatureCheck">;
 
 /** What a check found out. */
-export interface Finding {
+export interface Finding extends Omit<FeatureFinding, "level"> {
   readonly level: Level;
-  /** The fact, at most one sentence, without a full stop. */
-  readonly found: string;
-  /** Its effect on Services; absent if there is nothing to add. */
-  readonly means?: string | undefined;
-  /** The action to take; absent when there is none. */
-  readonly action?: string | undefined;
 }
 
 /** The result of a check. */

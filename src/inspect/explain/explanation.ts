@@ -1,3 +1,4 @@
+import type { FeatureReason } from "../../features/seam/feature.ts";
 import type { ExclusionReason } from "../../model/endpoint-choice.ts";
 import type { Protocol, ServiceName } from "../../model/ids.ts";
 import type { RefusalCause } from "../../ruleset/refusal-causes.ts";
@@ -127,15 +128,10 @@ export interface Note {
   readonly message: string;
 }
 
-/** The outcome, its cause and the action to take. Messages start in lower case and have no full stop. */
-export interface Verdict {
+/** The outcome, its cause and the action to take. */
+export interface Verdict extends FeatureReason {
   readonly result: Result;
   readonly cause: Cause;
-  readonly message: string;
-  /** Absent when there is nothing to do. */
-  readonly action?: string;
-  /** Shell commands for the action, in order; absent if it needs none. */
-  readonly commands?: readonly string[];
 }
 
 /** The explanation of one connection. */
