@@ -10,8 +10,8 @@ import type { NodeAddresses, UdpFrontends } from "./udp-frontends.ts";
 
 /** When flows to further endpoints end though these still serve. */
 interface FlowEnds {
-  /** The first such time after a given one; undefined for none. */
-  readonly nextAfter: (moment: number) => number | undefined;
+  /** The first such time after a given one; infinity for none. */
+  readonly nextAfter: (moment: number) => number;
 }
 
 /** The part of a sync report that concerns changed Services. */
@@ -40,7 +40,7 @@ export function staleFlowSubscriber(
       const changed = frontends.update(rendered);
       const before = lastAt;
       lastAt = now();
-      const isDue = ends.some((one) => (one.nextAfter(before) ?? Number.POSITIVE_INFINITY) <= lastAt);
+      const isDue = ends.some((one) => one.nextAfter(before) <= lastAt);
       const places = isDue || kind === "full" || repaired !== undefined ? EVERYWHERE : changed;
       if (places.length > 0) void cleaner.clean(places);
     },

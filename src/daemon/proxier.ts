@@ -59,7 +59,7 @@ export function changeTimer(
   return {
     synced() {
       timer?.cancel();
-      const next = Math.min(...parts.map((part) => part.nextChangeAt() ?? Number.POSITIVE_INFINITY));
+      const next = Math.min(...parts.map((part) => part.nextChangeAt()));
       if (next === Number.POSITIVE_INFINITY) return;
       timer = clock.after(Math.max(0, next - clock.monotonic()), request);
     },

@@ -148,12 +148,10 @@ export class DrainingEndpoints {
     };
   }
 
-  /** The first end of a drain timeout after a given time; undefined for none. */
-  nextDueAfter(moment: number): number | undefined {
-    let next: number | undefined;
-    for (const { dueAt } of this.#all()) {
-      if (dueAt > moment && (next === undefined || dueAt < next)) next = dueAt;
-    }
+  /** The first end of a drain timeout after a given time; infinity for none. */
+  nextDueAfter(moment: number): number {
+    let next = Number.POSITIVE_INFINITY;
+    for (const { dueAt } of this.#all()) if (dueAt > moment) next = Math.min(next, dueAt);
     return next;
   }
 }

@@ -43,20 +43,12 @@ export function statePart(vanished: VanishedEndpoints, clock: Pick<Clock, "now" 
       endedIn: (state) => draining.drainedBy(state),
       nextAfter: (moment) => draining.nextDueAfter(moment),
     },
-    shown: () => shownEndpoints(vanished, clock),
-  };
-}
-
-/** Returns the endpoints of a tracker for display. */
-function shownEndpoints(
-  vanished: Pick<VanishedEndpoints, "beingReset" | "draining">,
-  clock: Pick<Clock, "now" | "monotonic">,
-): ShownEndpoints {
-  return {
-    held: vanished.beingReset().map((one) => ({ ...one, leftAt: wallTime(clock, one.leftAt) })),
-    draining: vanished.draining
-      .endpoints()
-      .map((one) => ({ ...one, since: wallTime(clock, one.since), dueAt: wallTime(clock, one.dueAt) })),
+    shown: (): ShownEndpoints => ({
+      held: vanished.beingReset().map((one) => ({ ...one, leftAt: wallTime(clock, one.leftAt) })),
+      draining: draining
+        .endpoints()
+        .map((one) => ({ ...one, since: wallTime(clock, one.since), dueAt: wallTime(clock, one.dueAt) })),
+    }),
   };
 }
 

@@ -22,7 +22,7 @@ export interface VanishedEndpoint {
   readonly services: readonly ServiceName[];
   /**
    * When it left, or when its drain timeouts were over: milliseconds on the monotonic clock, or since 1970
-   * after {@link shownVanished}.
+   * in {@link ShownEndpoints}.
    */
   readonly leftAt: number;
   /** Set if EndpointSlices still name the endpoint, as terminating. */
@@ -156,23 +156,19 @@ export class VanishedEndpoints {
 
   /**
    * Returns the next time at which {@link VanishedEndpoints.putInto} has another result, on the monotonic
-   * clock. It may have passed already; undefined for never.
+   * clock. It may have passed already; infinity for never.
    */
-  nextChangeAt(): number | undefined {
-    const moments = [
-      this.draining.nextDueAfter(this.#putAt) ?? Number.POSITIVE_INFINITY,
-      ...(this.#isSearchDue ? [this.#searchedAt + SEARCH_PAUSE] : []),
-    ];
+  nextChangeAt(): number {
     const left = [...this.#left.values()].flatMap(({ leftAt, keepsConnections }) =>
       leftAt === undefined || keepsConnections ? [] : { leftAt },
     );
-    for (const one of [...left, ...this.#drained.values()])
-      moments.push(this.#beginOf(one), this.#endOf(one));
-    const next = moments.reduce(
+    const times = [...left, ...this.#drained.values()];
+    const moments = times.flatMap((one) => [this.#beginOf(one), this.#endOf(one)]);
+    if (this.#isSearchDue) moments.push(this.#searchedAt + SEARCH_PAUSE);
+    return moments.reduce(
       (least, moment) => (moment > this.#putAt ? Math.min(least, moment) : least),
-      Number.POSITIVE_INFINITY,
+      this.draining.nextDueAfter(this.#putAt),
     );
-    return next === Number.POSITIVE_INFINITY ? undefined : next;
   }
 
   /**

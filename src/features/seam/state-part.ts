@@ -25,8 +25,8 @@ export interface StatePart {
   adopt(kernel: Ruleset, state: RulesetState, remaining: RemainingTimes): Promise<void>;
   /** Puts what the kernel may have into a desired state: another process decides about it. */
   keep(kernel: Ruleset, state: Pick<RulesetState, "families">): void;
-  /** When {@link StatePart.putInto} has another result, on the monotonic clock; undefined for never. */
-  nextChangeAt(): number | undefined;
+  /** When {@link StatePart.putInto} has another result, on the monotonic clock; infinity for never. */
+  nextChangeAt(): number;
   /** What commands and the status page know of it, as JSON. */
   shown(): object;
   /** The end of UDP flows to endpoints that still serve. */
@@ -37,8 +37,8 @@ export interface StatePart {
 export interface FlowEnds {
   /** Returns a function that finds the endpoints of a Service whose flows end. */
   endedIn(state: Pick<RulesetState, "families">): (service: ServiceName, endpoint: Endpoint) => boolean;
-  /** The first time after a given one at which flows of further endpoints end; undefined for none. */
-  nextAfter(moment: number): number | undefined;
+  /** The first time after a given one at which flows of further endpoints end; infinity for none. */
+  nextAfter(moment: number): number;
 }
 
 /**

@@ -245,7 +245,10 @@ describe("connections to an endpoint that left every EndpointSlice", () => {
     expect(await sync(VANISHED_DELAY)).toEqual([at(A)]);
     expect(await sync(PERIOD)).toEqual([]);
     await sync();
-    expect([vanished.isNeeded, vanished.nextChangeAt()], "nothing is remembered").toEqual([false, undefined]);
+    expect([vanished.isNeeded, vanished.nextChangeAt()], "nothing is remembered").toEqual([
+      false,
+      Number.POSITIVE_INFINITY,
+    ]);
   });
 
   test("are reset after a restart as the Services want that they left meanwhile", async () => {

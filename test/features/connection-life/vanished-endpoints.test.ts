@@ -154,7 +154,7 @@ describe("the endpoints that are held", () => {
   test("change next when one is due, or when its time is over", () => {
     const { put, wait, sync, vanished, clock } = tracking(slice({ endpoints: [A, B] }));
     sync();
-    expect(vanished.nextChangeAt()).toBeUndefined();
+    expect(vanished.nextChangeAt()).toBe(Number.POSITIVE_INFINITY);
     put(slice({ endpoints: [B] }));
     sync();
     expect(vanished.nextChangeAt()).toBe(clock.now + DELAY);
@@ -166,7 +166,7 @@ describe("the endpoints that are held", () => {
     expect(vanished.nextChangeAt()).toBe(clock.now + DELAY);
     wait(DELAY + PERIOD);
     sync();
-    expect(vanished.nextChangeAt(), "the time of both is over").toBeUndefined();
+    expect(vanished.nextChangeAt(), "the time of both is over").toBe(Number.POSITIVE_INFINITY);
   });
 
   test("change next at a time in the past if it passed during a sync", () => {
@@ -362,7 +362,7 @@ test("a full sync puts back what others deleted from the set, as drift", async (
 
 test("a sync is requested at the next change: at once if it is past, never if there is none", () => {
   const clock = new ManualClock();
-  const next: { at: number | undefined } = { at: 4000 };
+  const next = { at: 4000 };
   const requested: number[] = [];
   const timer = changeTimer([{ nextChangeAt: () => next.at }], clock, () =>
     requested.push(clock.monotonic()),
@@ -375,7 +375,7 @@ test("a sync is requested at the next change: at once if it is past, never if th
   timer.synced();
   clock.advance(0);
   expect(requested).toEqual([3000, 6000]);
-  next.at = undefined;
+  next.at = Number.POSITIVE_INFINITY;
   timer.synced();
   expect(clock.timers).toBe(0);
 });
@@ -456,7 +456,7 @@ test("a Service's wish for resets costs nothing until an endpoint leaves, and wi
   update({});
   expect(vanished.isNeeded).toBe(false);
   expect(countOperations(() => cache.putSlice(others([])))).toBeLessThan(addresses.length);
-  expect(vanished.nextChangeAt()).toBeUndefined();
+  expect(vanished.nextChangeAt()).toBe(Number.POSITIVE_INFINITY);
 });
 
 describe("the search of all EndpointSlices for endpoints that left", () => {

@@ -17,7 +17,7 @@ test("stale flows are deleted after a change of a UDP Service, and after every f
     cleaned.push(places);
   };
   let now = 0;
-  const ends = [{ nextAfter: (moment: number) => (moment < 5 ? 5 : undefined) }];
+  const ends = [{ nextAfter: (moment: number) => (moment < 5 ? 5 : Number.POSITIVE_INFINITY) }];
   const subscriber = staleFlowSubscriber(frontends, { clean }, ends, () => now);
   const after = (kind: "partial" | "full", ...rendered: readonly string[]) => {
     subscriber.synced(syncReport({ kind, rendered: new Set(rendered.map(named)) }));
