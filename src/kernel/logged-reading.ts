@@ -1,6 +1,7 @@
 import type { Clock } from "../base/clock.ts";
 import { messageOf } from "../base/errors.ts";
-import type { FailureLog } from "../base/failure-log.ts";
+import { FailureLog } from "../base/failure-log.ts";
+import type { Logger } from "../base/logger.ts";
 import { NftStoppedError } from "./nft-errors.ts";
 
 /**
@@ -53,18 +54,22 @@ export function cached<T>(
   };
 }
 
+/** Minimum time between readings of counters. Milliseconds. */
+const COUNTERS_MAX_AGE = 5000;
+
 /**
- * {@link cached}, for a reading that may fail: the last result then stays. A failed reading counts, too, so
- * that scrapes do not repeat it immediately.
+ * {@link cached}, for counters whose reading may fail: the last result then stays. A failed reading counts,
+ * too, so that scrapes do not repeat it immediately.
+ * @param what for the log: "the connection counters"
  * @param first the result until a reading has succeeded
  */
-export function cachedReading<T>(
+export function cachedCounters<T>(
+  parts: { readonly logger: Logger; readonly clock: Clock },
+  what: string,
   first: T,
   read: () => Promise<T>,
-  maxAge: number,
-  clock: Pick<Clock, "monotonic">,
-  failures: Pick<FailureLog, "add" | "end">,
 ): () => Promise<T> {
+  const failures = new FailureLog(parts, `read ${what}`);
   let last = first;
   const readOnce = async () => {
     await loggedReading(failures, async () => {
@@ -72,5 +77,5 @@ export function cachedReading<T>(
     });
     return last;
   };
-  return cached(readOnce, maxAge, clock);
+  return cached(readOnce, COUNTERS_MAX_AGE, parts.clock);
 }

@@ -1,8 +1,7 @@
 import { durationWords } from "../../base/duration.ts";
-import { FailureLog } from "../../base/failure-log.ts";
 import { type ByFamily, FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { counted, listText } from "../../base/text.ts";
-import { cachedReading } from "../../kernel/logged-reading.ts";
+import { cachedCounters } from "../../kernel/logged-reading.ts";
 import { listedObjects } from "../../nft/canonical/parse.ts";
 import { asList, asNumber, asObject } from "../../nft/canonical/shape.ts";
 import { targetText } from "../../nft/elements.ts";
@@ -11,13 +10,9 @@ import { isResetByDefault, VANISHED } from "./rules.ts";
 import type { ShownEndpoints } from "./state.ts";
 import type { VanishedEndpoint } from "./vanished-endpoints.ts";
 
-/** Minimum time between readings of the counters. Milliseconds. */
-const COUNTERS_MAX_AGE = 5000;
-
 /** Counts the packets that were reset, and shows the endpoints on the status page. */
 export function createDaemonPart(host: FeatureHost): DaemonPart {
-  const { clock, tables, state, shown, settings } = host;
-  const failures = new FailureLog(host, "read the count of resets");
+  const { tables, state, shown, settings } = host;
   // A table without rules for this is not read, because a listing takes long.
   const read = async (): Promise<ByFamily<number>> => {
     const countOf = async (family: Family) => {
@@ -27,7 +22,7 @@ export function createDaemonPart(host: FeatureHost): DaemonPart {
     };
     return { ip: await countOf("ip"), ip6: await countOf("ip6") };
   };
-  const packets = cachedReading({ ip: 0, ip6: 0 }, read, COUNTERS_MAX_AGE, clock, failures);
+  const packets = cachedCounters(host, "the count of resets", { ip: 0, ip6: 0 }, read);
   return {
     metrics: {
       nft_proxy_reset_packets_total: {

@@ -1,8 +1,8 @@
 import type { Clock } from "../../base/clock.ts";
-import { messageOf } from "../../base/errors.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import type { Logger } from "../../base/logger.ts";
 import { EVERYWHERE, type Flow, type FlowTable } from "../../kernel/conntrack.ts";
+import { loggedReading } from "../../kernel/logged-reading.ts";
 import { joinParts } from "../../nft/elements.ts";
 
 /** An endpoint that does not answer, as `address . port`. */
@@ -23,20 +23,14 @@ export function unansweredReleaser(table: FlowTable, clock: Clock, logger: Logge
   const pending: Silent[] = [];
   let isReleasing = false;
   const release = async () => {
-    try {
-      const connections = await releaseUnanswered(table, pending.splice(0));
-      if (connections > 0)
-        logger.info({ connections }, "released connections that wait for ejected endpoints");
-      failures.end();
-    } catch (error) {
-      failures.add(messageOf(error));
-    }
+    const connections = await releaseUnanswered(table, pending.splice(0));
+    if (connections > 0) logger.info({ connections }, "released connections that wait for ejected endpoints");
   };
   return async (endpoints: readonly Silent[]): Promise<void> => {
     pending.push(...endpoints);
     if (isReleasing) return;
     isReleasing = true;
-    while (pending.length > 0) await release();
+    while (pending.length > 0) await loggedReading(failures, release);
     isReleasing = false;
   };
 }

@@ -1,7 +1,7 @@
 import { FailureLog } from "../../base/failure-log.ts";
 import { FAMILY_NAMES } from "../../base/family.ts";
 import { firstSorted } from "../../base/first-sorted.ts";
-import { addToCount } from "../../base/group-by.ts";
+import { addToCount, addToGroup } from "../../base/group-by.ts";
 import { PeriodicTask } from "../../base/periodic-task.ts";
 import type { Sample } from "../../base/sample.ts";
 import { counted, socketText } from "../../base/text.ts";
@@ -26,13 +26,6 @@ const PAUSE_RATIO = 50;
 
 /** Minimum time between two Events of one Service. Milliseconds. */
 const EVENT_PERIOD = 3_600_000;
-
-interface Refused {
-  readonly service: ServiceName;
-  readonly reasons: Set<string>;
-  readonly clients: Set<string>;
-  packets: number;
-}
 
 /** Reads the refusals that the kernel recorded periodically, counts them, and warns of new ones by Events. */
 export class RefusalPoller implements DaemonPart {
@@ -120,41 +113,41 @@ export class RefusalPoller implements DaemonPart {
 
   #tell(entries: readonly RefusalEntry[]): void {
     const { families } = this.#host.state();
-    const refused = new Map<string, Refused>();
+    const refused = new Map<ServiceName, ReasonedRefusal[]>();
     const allowed = new AllowedClients();
     for (const entry of entries) {
       const state = families[entry.family];
       if (state === undefined) continue;
       const { port, cause, message } = refusedFrontend(state, entry, allowed);
       addToCount(this.#counts.of(port?.service.name), cause, entry.packets);
-      if (port !== undefined) addTo(refused, port.service.name, message, entry);
+      if (port !== undefined) addToGroup(refused, port.service.name, { ...entry, message });
     }
     const now = this.#host.clock.monotonic();
     for (const [name, at] of this.#reportedAt) if (now - at >= EVENT_PERIOD) this.#reportedAt.delete(name);
-    for (const one of refused.values()) this.#tellService(one);
+    for (const [service, some] of refused) this.#tellService(service, some);
   }
 
-  #tellService({ service, reasons, clients, packets }: Refused): void {
+  #tellService(service: ServiceName, refused: readonly ReasonedRefusal[]): void {
     if (this.#reportedAt.has(service)) return;
     this.#reportedAt.set(service, this.#host.clock.monotonic());
-    const what = `${counted(packets, "packet")} of ${counted(clients.size, "client")}: ${[...reasons].sort().join(", ")}`;
+    const reasons = [...new Set(refused.map(({ message }) => message))].sort().join(", ");
+    const { packets, clients } = totals(refused);
+    const what = `${packets} of ${clients}: ${reasons}`;
     const note = `node ${this.#host.cache.node.name}, and possibly others, refused or dropped ${what}; run \`nft-proxy refusals\` there to list clients`;
     // The first node reports it.
     this.#host.warn(service, { reason: "ConnectionsRefused", action: "Refuse", note, clusterKey: "" });
   }
 }
 
-function addTo(
-  refused: Map<string, Refused>,
-  service: ServiceName,
-  reason: string,
-  { client, packets }: RefusalEntry,
-): void {
-  const one = refused.get(service) ?? { service, reasons: new Set(), clients: new Set(), packets: 0 };
-  one.reasons.add(reason);
-  one.clients.add(client);
-  one.packets += packets;
-  refused.set(service, one);
+/** A refusal and its cause, as text. */
+interface ReasonedRefusal extends RefusalEntry {
+  readonly message: string;
+}
+
+function totals(entries: readonly RefusalEntry[]) {
+  const packets = entries.reduce((sum, one) => sum + one.packets, 0);
+  const clients = new Set(entries.map(({ client }) => client)).size;
+  return { packets: counted(packets, "packet"), clients: counted(clients, "client") };
 }
 
 /** Maximum number of refusals that the card names. */
@@ -165,16 +158,15 @@ function cardOf(entries: readonly RefusalEntry[]): FeatureCard {
   const title = "Refusals";
   if (entries.length === 0)
     return { title, tone: "good", value: "none", lines: ["in the last hour"], list: [] };
-  const packets = entries.reduce((sum, one) => sum + one.packets, 0);
-  const clients = new Set(entries.map(({ client }) => client)).size;
+  const { packets, clients } = totals(entries);
   const destinations = new Set(entries.map(destinationOf)).size;
   const latest = firstSorted(entries, MOST_LATEST, latestFirst);
   return {
     title,
     tone: "idle",
-    value: counted(packets, "packet"),
+    value: packets,
     lines: [
-      `to ${counted(destinations, "destination")}, of ${counted(clients, "client")}`,
+      `to ${counted(destinations, "destination")}, of ${clients}`,
       "in the last hour; nft-proxy refusals, on this node, lists the reasons",
     ],
     list: latest.map((one) => `${one.client} to ${destinationOf(one)}`),
