@@ -1,5 +1,5 @@
 import { oncePerObject } from "../base/once-per-object.ts";
-import type { Flow } from "../kernel/conntrack.ts";
+import { type Flow, isTranslated } from "../kernel/conntrack.ts";
 import { type Endpoint, SlicesByPort } from "../model/endpoint.ts";
 import { familyOf } from "../model/ip.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
@@ -18,37 +18,36 @@ export interface AttributedConnection {
   readonly condition: EndpointCondition;
 }
 
-/** Finds the Service port and endpoint of connections from the objects. */
-export class ConnectionAttribution {
-  readonly #state: RulesetState;
-  readonly #nodeAddresses: ReadonlySet<string>;
-  readonly #endpointsOf: (port: ServicePort) => ReadonlyMap<string, Endpoint>;
+/**
+ * Finds the Service port and endpoint of a connection; undefined if it is not translated, or no Service has
+ * its destination.
+ */
+export type ConnectionAttribution = (flow: Flow) => AttributedConnection | undefined;
 
-  /** @param nodeAddresses the addresses of this host: only these can serve NodePorts */
-  constructor(state: RulesetState, cache: ObjectCache, nodeAddresses: ReadonlySet<string>) {
-    this.#state = state;
-    const slicesOf = oncePerObject(({ name }: Service) => new SlicesByPort(cache.slices(name)));
-    this.#endpointsOf = oncePerObject((port: ServicePort) => {
-      const endpoints = slicesOf(port.service).endpointsOf(port, cache.node.name);
-      return new Map(endpoints.map((endpoint) => [endpoint.target, endpoint]));
-    });
-    this.#nodeAddresses = nodeAddresses;
-  }
-
-  /** The Service port and endpoint of a connection; undefined if no Service has its destination. */
-  of({ protocol, destination, replySource }: Flow): AttributedConnection | undefined {
+/**
+ * Attributes connections by the objects of a moment.
+ * @param nodeAddresses the addresses of this host: only these can serve NodePorts
+ */
+export function connectionAttribution(
+  { families }: Pick<RulesetState, "families">,
+  cache: ObjectCache,
+  nodeAddresses: ReadonlySet<string>,
+): ConnectionAttribution {
+  const slicesOf = oncePerObject(({ name }: Service) => new SlicesByPort(cache.slices(name)));
+  const endpointsOf = oncePerObject((port: ServicePort) => {
+    const endpoints = slicesOf(port.service).endpointsOf(port, cache.node.name);
+    return new Map(endpoints.map((endpoint) => [endpoint.target, endpoint]));
+  });
+  return (flow) => {
+    if (!isTranslated(flow)) return undefined;
+    const { protocol, destination, replySource } = flow;
     const { address } = destination;
-    const state = this.#state.families[familyOf(address)];
-    const port = state?.frontendAt(
-      address,
-      protocol,
-      destination.port,
-      this.#nodeAddresses.has(address),
-    )?.port;
+    const state = families[familyOf(address)];
+    const port = state?.frontendAt(address, protocol, destination.port, nodeAddresses.has(address))?.port;
     if (port === undefined) return undefined;
-    const endpoint = this.#endpointsOf(port).get(joinParts(replySource.address, replySource.port));
+    const endpoint = endpointsOf(port).get(joinParts(replySource.address, replySource.port));
     return { port, endpoint, condition: conditionOf(endpoint) };
-  }
+  };
 }
 
 function conditionOf(endpoint: Endpoint | undefined): EndpointCondition {

@@ -1,7 +1,7 @@
 import { ageText } from "../../base/duration.ts";
 import { FAMILY_NAMES } from "../../base/family.ts";
 import { counted, socketText } from "../../base/text.ts";
-import { ConnectionAttribution } from "../../conntrack/connection-attribution.ts";
+import { connectionAttribution } from "../../conntrack/connection-attribution.ts";
 import {
   ConnectionCounter,
   type ConnectionCounts,
@@ -35,7 +35,7 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
   reporter.notice(loadedNotices(desired));
   refuseUnserved(service, desired);
   const { local } = await hostAddresses(hostFiles);
-  const attribution = new ConnectionAttribution(state, cache, new Set(local));
+  const attribution = connectionAttribution(state, cache, new Set(local));
   const counter = new ConnectionCounter(attribution, await conntrackTimeouts(hostFiles), {
     draining: isSet(argv, "draining"),
     isWanted: (port) => service === undefined || isNamed(port, service),

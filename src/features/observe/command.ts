@@ -1,11 +1,10 @@
 import { numberUpTo, oneOf } from "../../base/argument.ts";
 import type { Flag, FlagType } from "../../base/option.ts";
-import { isTranslated } from "../../kernel/conntrack.ts";
 import type { CommandHost, CommandObjects, CommandOutput, FeatureCommand } from "../seam/command.ts";
 import { hasFigures, lackAdvice, readLacking } from "./accounting.ts";
 import { follow, type Wanted } from "./follow.ts";
 import { END_STATES, observation } from "./observer.ts";
-import { isAbout, Names, placesOf } from "./subject.ts";
+import { isAbout, namesIn, placesOf } from "./subject.ts";
 import { Summary } from "./summary.ts";
 import { connectionLine, refusalLines, summaryLines } from "./words.ts";
 
@@ -63,12 +62,12 @@ async function* present(
   { served, refused }: Wanted,
 ): AsyncGenerator<string, void, undefined> {
   const { clock, flows, subject, format } = host;
-  const { attribution, podOf } = new Names(objects);
+  const { attribute, podOf } = namesIn(objects);
   const summary = new Summary();
   let others = 0;
   for await (const flow of flows.list(undefined, served ? placesOf(subject, objects) : [])) {
     if (END_STATES.has(flow.state)) continue;
-    const attributed = isTranslated(flow) ? attribution.of(flow) : undefined;
+    const attributed = attribute(flow);
     if (attributed === undefined) others += 1;
     if (attributed === undefined || !isAbout(subject, attributed.port, flow)) continue;
     const observed = observation("open", attributed, flow, clock.now());

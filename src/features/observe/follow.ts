@@ -3,7 +3,7 @@ import type { FlowListener } from "../../kernel/flow-listener.ts";
 import type { CommandHost, CommandObjects } from "../seam/command.ts";
 import { LineFeed } from "./line-feed.ts";
 import { ConnectionObserver, mayMatter } from "./observer.ts";
-import { isAbout, Names } from "./subject.ts";
+import { isAbout, namesIn } from "./subject.ts";
 import { Summary } from "./summary.ts";
 import { connectionLine, omittedLine, refusalLines, summaryLines } from "./words.ts";
 
@@ -35,7 +35,7 @@ export async function follow(
   const startedAt = clock.monotonic();
   const feed = new LineFeed(clock, rate, (count) => omittedLine(count, format));
   const summary = new Summary();
-  let names = new Names(objects);
+  let names = namesIn(objects);
   const podOf = (address: string) => names.podOf(address);
   /** Connections to endpoints that no EndpointSlice has. */
   let vanished = 0;
@@ -47,7 +47,7 @@ export async function follow(
     clock,
     table,
     failures: { add: fail, end: () => {} },
-    attribution: () => names.attribution,
+    attribute: (flow) => names.attribute(flow),
     isWanted: (port, flow) => isAbout(subject, port, flow),
     hasFigures: () => hasFigures,
     take: (observed) => {
@@ -71,7 +71,7 @@ export async function follow(
     const latest = await host.objects();
     // It is too early to load them again.
     if (latest === names.objects) return;
-    names = new Names(latest);
+    names = namesIn(latest);
     explained = unexplained;
   });
   /** Notifications that the kernel dropped. */

@@ -1,13 +1,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { FailureLog } from "../../base/failure-log.ts";
 import type { AttributedConnection, ConnectionAttribution } from "../../conntrack/connection-attribution.ts";
-import {
-  type Flow,
-  type FlowChange,
-  type FlowState,
-  type FlowTable,
-  isTranslated,
-} from "../../kernel/conntrack.ts";
+import type { Flow, FlowChange, FlowState, FlowTable } from "../../kernel/conntrack.ts";
 import { loggedReading } from "../../kernel/logged-reading.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 
@@ -94,8 +88,8 @@ export interface ObserverParts {
   readonly table: Pick<FlowTable, "current">;
   /** Learns why figures could not be read, and that they can be read again. */
   readonly failures: Pick<FailureLog, "add" | "end">;
-  /** That of the current objects. */
-  readonly attribution: () => ConnectionAttribution;
+  /** By the current objects. */
+  readonly attribute: ConnectionAttribution;
   readonly isWanted: (port: ServicePort, flow: Flow) => boolean;
   /** Whether the kernel counts bytes or knows times, so that it is worth asking. */
   readonly hasFigures: () => boolean;
@@ -127,10 +121,10 @@ export class ConnectionObserver {
 
   /** Takes a change that the kernel reported. */
   see(change: FlowChange, flow: Flow): void {
-    const { clock, attribution, isWanted, take, hasFigures } = this.#parts;
+    const { clock, attribute, isWanted, take, hasFigures } = this.#parts;
     const end = connectionEnd(change, flow);
     if (change !== "created" && end === undefined) return;
-    const attributed = isTranslated(flow) ? attribution().of(flow) : undefined;
+    const attributed = attribute(flow);
     if (attributed === undefined) {
       if (change === "created") this.others += 1;
       return;

@@ -6,7 +6,7 @@ import { PeriodicTask } from "../../base/periodic-task.ts";
 import type { Sample } from "../../base/sample.ts";
 import { counted } from "../../base/text.ts";
 import { ValuesByName } from "../../base/values-by-name.ts";
-import { ConnectionAttribution } from "../../conntrack/connection-attribution.ts";
+import { type ConnectionAttribution, connectionAttribution } from "../../conntrack/connection-attribution.ts";
 import type { FlowListener } from "../../kernel/flow-listener.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { DaemonPart, FeatureCard, FeatureHost } from "../seam/daemon-part.ts";
@@ -43,7 +43,7 @@ export class ServiceTraffic implements DaemonPart {
   readonly #counts = new ValuesByName<ServiceName, Counts>(MOST_SERVICES, () => {
     return { began: 0, ended: 0, sent: 0, received: 0, durations: new HistogramCounts(BUCKETS) };
   });
-  #attribution: ConnectionAttribution | undefined;
+  #attribute: ConnectionAttribution | undefined;
   #listener: FlowListener | undefined;
   /** Undefined before the first sync. */
   #lacking: Lacking | undefined;
@@ -104,10 +104,10 @@ export class ServiceTraffic implements DaemonPart {
         "read the bytes and durations of ended connections",
         "the metrics lack them",
       ),
-      attribution: () => {
+      attribute: (flow) => {
         const addresses = () => new Set(host.localAddresses());
-        this.#attribution ??= new ConnectionAttribution(host.state(), host.cache, addresses());
-        return this.#attribution;
+        this.#attribute ??= connectionAttribution(host.state(), host.cache, addresses());
+        return this.#attribute(flow);
       },
       isWanted: () => true,
       hasFigures: () => this.#lacking !== undefined && hasFigures(this.#lacking),
@@ -118,7 +118,7 @@ export class ServiceTraffic implements DaemonPart {
   /** Starts with the first sync. */
   synced(): void {
     // Finds Services and endpoints anew, as they may have changed.
-    this.#attribution = undefined;
+    this.#attribute = undefined;
     if (this.#periods !== undefined) return;
     this.#periods = new PeriodicTask(this.#host.clock, PERIOD, () => this.#endPeriod());
     void this.#listen();

@@ -1,4 +1,4 @@
-import { ConnectionAttribution } from "../../conntrack/connection-attribution.ts";
+import { type ConnectionAttribution, connectionAttribution } from "../../conntrack/connection-attribution.ts";
 import { EVERYWHERE, type Flow, type FlowPlace, placeOfFlows } from "../../kernel/conntrack.ts";
 import { familyOf } from "../../model/ip.ts";
 import { podNames } from "../../model/pod-names.ts";
@@ -7,20 +7,22 @@ import { parseFrontendKey } from "../../ruleset/keys.ts";
 import type { CommandObjects, CommandSubject } from "../seam/command.ts";
 
 /** The names of what connections belong to, by the objects of a moment. */
-export class Names {
+export interface Names {
   readonly objects: CommandObjects;
-  readonly attribution: ConnectionAttribution;
-  readonly #pods: ReadonlyMap<string, string>;
-
-  constructor(objects: CommandObjects) {
-    this.objects = objects;
-    this.attribution = new ConnectionAttribution(objects.state, objects.cache, objects.localAddresses);
-    this.#pods = podNames(objects.cache);
-  }
-
+  readonly attribute: ConnectionAttribution;
   /** The pod (`namespace/name`) of an address, "" if unknown. Pods of the host's network are. */
-  readonly podOf = (address: string): string =>
-    this.objects.localAddresses.has(address) ? "" : (this.#pods.get(address) ?? "");
+  readonly podOf: (address: string) => string;
+}
+
+/** The names by some objects. */
+export function namesIn(objects: CommandObjects): Names {
+  const { state, cache, localAddresses } = objects;
+  const pods = podNames(cache);
+  return {
+    objects,
+    attribute: connectionAttribution(state, cache, localAddresses),
+    podOf: (address) => (localAddresses.has(address) ? "" : (pods.get(address) ?? "")),
+  };
 }
 
 /** Whether a connection is about the subject of a command. */

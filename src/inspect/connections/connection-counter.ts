@@ -61,7 +61,7 @@ type CountKey = Endpoint | string | ServicePort;
  * Counts connections by Service port and endpoint. Its memory depends on the objects, not on the connections.
  */
 export class ConnectionCounter {
-  readonly #attribution: ConnectionAttribution;
+  readonly #attribute: ConnectionAttribution;
   readonly #timeouts: ConntrackTimeouts;
   readonly #filter: ConnectionFilter;
   readonly #counts = new Map<CountKey, EndpointCount>();
@@ -69,14 +69,14 @@ export class ConnectionCounter {
   #vanished = 0;
   #unmanaged = 0;
 
-  constructor(attribution: ConnectionAttribution, timeouts: ConntrackTimeouts, filter: ConnectionFilter) {
-    this.#attribution = attribution;
+  constructor(attribute: ConnectionAttribution, timeouts: ConntrackTimeouts, filter: ConnectionFilter) {
+    this.#attribute = attribute;
     this.#timeouts = timeouts;
     this.#filter = filter;
   }
 
   add(connection: Flow): void {
-    const attributed = this.#attribution.of(connection);
+    const attributed = this.#attribute(connection);
     if (attributed === undefined) {
       this.#unmanaged += 1;
       return;

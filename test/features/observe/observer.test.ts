@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { ConnectionAttribution } from "../../../src/conntrack/connection-attribution.ts";
+import { connectionAttribution } from "../../../src/conntrack/connection-attribution.ts";
 import {
   ConnectionObserver,
   connectionEnd,
@@ -25,13 +25,13 @@ function observing(options: { readonly hasFigures?: boolean } = {}) {
   const table = new FakeFlowTable();
   const taken: Observation[] = [];
   const failures: string[] = [];
-  const attribution = new ConnectionAttribution(renderAll(OBJECTS).state, cacheOf(OBJECTS), new Set());
+  const attribute = connectionAttribution(renderAll(OBJECTS).state, cacheOf(OBJECTS), new Set());
   const clock = new ManualClock(NOW);
   const observer = new ConnectionObserver({
     clock,
     table,
     failures: { add: (reason) => failures.push(reason), end: () => failures.push("none") },
-    attribution: () => attribution,
+    attribute,
     isWanted: () => true,
     hasFigures: () => hasFigures,
     take: (observation) => taken.push(observation),

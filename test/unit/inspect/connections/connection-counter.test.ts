@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { ConnectionAttribution } from "../../../../src/conntrack/connection-attribution.ts";
+import { connectionAttribution } from "../../../../src/conntrack/connection-attribution.ts";
 import { ConnectionCounter } from "../../../../src/inspect/connections/connection-counter.ts";
 import { isNamed } from "../../../../src/inspect/explain/query.ts";
 import type { Flow } from "../../../../src/kernel/conntrack.ts";
@@ -38,7 +38,7 @@ function counter(
   });
   const renderer = new Renderer(cache, testNodeContext());
   renderer.update(cache.takeDirty());
-  const attribution = new ConnectionAttribution(renderer.state, cache, new Set(["192.0.2.2"]));
+  const attribution = connectionAttribution(renderer.state, cache, new Set(["192.0.2.2"]));
   const { service: wanted, draining = false } = options;
   return new ConnectionCounter(attribution, TIMEOUTS, {
     draining,
