@@ -15,22 +15,17 @@ import { intervalKey, parseFrontendKey, placeOfKey } from "../../ruleset/keys.ts
 import type { LostFrontend, LostFrontends } from "../../ruleset/lost-frontends.ts";
 import { atInterval } from "../../ruleset/service-port-rules.ts";
 
-/** A port range that a service port wants at an address. */
+/** A port range that a service port wants at an address, or a piece of it. */
 interface Claim extends PortInterval, IntervalPiece {}
-
-interface Span extends PortInterval {
-  readonly piece: IntervalPiece;
-}
 
 /** The owners of the ports of one place. */
 interface Division {
-  readonly pieces: ReadonlyMap<string, IntervalPiece>;
-  /** The ports of the pieces, ascending. */
-  readonly spans: readonly Span[];
+  /** Ascending; no two overlap. */
+  readonly pieces: readonly Claim[];
   readonly conflicts: readonly LostFrontend[];
 }
 
-const UNDIVIDED: Division = { pieces: new Map(), spans: [], conflicts: [] };
+const UNDIVIDED: Division = { pieces: [], conflicts: [] };
 
 /**
  * Maximum number of ranges served at one address and protocol, by precedence: dividing so many takes 0.1 s.
@@ -65,7 +60,8 @@ export class Claims implements DividedIntervals {
   /** The explicit frontends of each address and protocol; undefined until there is a range. */
   #ports: Map<string, Set<string>> | undefined;
   readonly #dirty = new Set<string>();
-  #changed = 0;
+  /** How many ranges of service ports changed since ports were last divided. */
+  changed = 0;
 
   /**
    * @param frontends the keys of all explicit frontends of service ports
@@ -74,11 +70,6 @@ export class Claims implements DividedIntervals {
   constructor(frontends: () => Iterable<string>, lost: LostFrontends) {
     this.#frontends = frontends;
     this.#lost = lost;
-  }
-
-  /** How many ranges of service ports changed since ports were last divided. */
-  get changed(): number {
-    return this.#changed;
   }
 
   /** Records that an explicit frontend was added or deleted. @returns whether its address has ranges */
@@ -93,15 +84,9 @@ export class Claims implements DividedIntervals {
   /** Replaces the ranges of a service port. Changes of its endpoints have no effect here. */
   replace(before: WantedIntervals | undefined, after: WantedIntervals | undefined): void {
     if (before !== undefined && after !== undefined && wantTheSame(before, after)) return;
-    this.#changed += Math.max(before?.intervals.length ?? 0, after?.intervals.length ?? 0);
-    for (const rules of before?.intervals ?? []) {
-      const { port, lists } = before as WantedIntervals;
-      this.#delete({ port, rules, isSticky: lists.isSticky });
-    }
-    for (const rules of after?.intervals ?? []) {
-      const { port, lists } = after as WantedIntervals;
-      this.#add({ port, rules, isSticky: lists.isSticky });
-    }
+    this.changed += Math.max(before?.intervals.length ?? 0, after?.intervals.length ?? 0);
+    for (const claim of claimsOf(before)) this.#delete(claim);
+    for (const claim of claimsOf(after)) this.#add(claim);
   }
 
   /** Divides the ports of places that changed. */
@@ -114,7 +99,7 @@ export class Claims implements DividedIntervals {
       if (place === undefined) continue;
       const isNew = place.division === UNDIVIDED;
       const division = divide(place);
-      for (const change of changesOf(place.division.pieces, division.pieces)) pieces.push(change);
+      for (const change of changesOf(place.division, division)) pieces.push(change);
       for (const lost of place.division.conflicts) this.#lost.end(lost);
       for (const lost of division.conflicts) this.#lost.begin(lost);
       place.division = division;
@@ -125,27 +110,27 @@ export class Claims implements DividedIntervals {
       for (const frontend of this.#ports?.get(name) ?? []) ports.push(frontend);
     }
     this.#dirty.clear();
-    this.#changed = 0;
+    this.changed = 0;
     return { pieces, addedPorts, deletedPorts };
   }
 
   piece(key: string): IntervalPiece | undefined {
-    return this.#division(key).pieces.get(key);
+    const piece = this.pieceAt(key);
+    return piece?.rules.key === key ? piece : undefined;
   }
 
   /** The piece that has the port of a frontend, given by its key. */
   pieceAt(frontend: string): IntervalPiece | undefined {
-    const [span] = spansIn(this.#division(frontend), frontend);
-    return span?.piece;
+    return piecesIn(this.#division(frontend), frontend)[0];
   }
 
   *pieces(): Generator<IntervalPiece> {
-    for (const { division } of this.#places.values()) yield* division.pieces.values();
+    for (const { division } of this.#places.values()) yield* division.pieces;
   }
 
   piecesOf(key: ServicePortKey, { key: range }: FrontendRules): readonly FrontendRules[] {
-    return spansIn(this.#division(range), range).flatMap(({ piece }) =>
-      piece.port.key === key ? [piece.rules] : [],
+    return piecesIn(this.#division(range), range).flatMap(({ port, rules }) =>
+      port.key === key ? [rules] : [],
     );
   }
 
@@ -168,29 +153,27 @@ export class Claims implements DividedIntervals {
     return this.#places.get(placeOfKey(frontend))?.division ?? UNDIVIDED;
   }
 
-  #add(wanted: IntervalPiece): void {
-    const { rules } = wanted;
+  #add(claim: Claim): void {
     if (this.#ports === undefined) {
       this.#ports = new Map();
       for (const frontend of this.#frontends()) addToSet(this.#ports, placeOfKey(frontend), frontend);
     }
-    const name = placeOfKey(rules.key);
+    const name = placeOfKey(claim.rules.key);
     const place = this.#places.get(name) ?? {
       address: parseFrontendKey(name).address ?? "",
       claims: [],
       division: UNDIVIDED,
     };
     this.#places.set(name, place);
-    const claim = { ...wanted, ...rangeOf(rules.key) };
     place.claims.splice(indexOf(place, claim), 0, claim);
     this.#dirty.add(name);
   }
 
-  #delete(wanted: IntervalPiece): void {
-    const name = placeOfKey(wanted.rules.key);
+  #delete(claim: Claim): void {
+    const name = placeOfKey(claim.rules.key);
     const place = this.#places.get(name);
     if (place === undefined) return;
-    place.claims.splice(indexOf(place, { ...wanted, ...rangeOf(wanted.rules.key) }), 1);
+    place.claims.splice(indexOf(place, claim), 1);
     this.#dirty.add(name);
   }
 }
@@ -209,13 +192,19 @@ function rangeOf(frontend: string): PortInterval {
   return { first, last };
 }
 
+function claimsOf(wanted: WantedIntervals | undefined): Claim[] {
+  if (wanted === undefined) return [];
+  const { port, intervals, lists } = wanted;
+  return intervals.map((rules) => ({ port, rules, isSticky: lists.isSticky, ...rangeOf(rules.key) }));
+}
+
 /** The pieces with a port of a frontend, given by its key. */
-function spansIn({ spans }: Division, frontend: string): readonly Span[] {
+function piecesIn({ pieces }: Division, frontend: string): readonly Claim[] {
   const { first, last } = rangeOf(frontend);
-  const from = indexAt(spans, first);
+  const from = indexAt(pieces, first);
   let to = from;
-  while ((spans[to]?.first ?? Number.POSITIVE_INFINITY) <= last) to++;
-  return spans.slice(from, to);
+  while ((pieces[to]?.first ?? Number.POSITIVE_INFINITY) <= last) to++;
+  return pieces.slice(from, to);
 }
 
 /** Whether two renderings have the same ranges with the same precedence. */
@@ -265,10 +254,10 @@ function divide({ claims }: Place): Division {
   for (const claim of claims.slice(MOST_RANGES_OF_ADDRESS, MOST_RANGES_OF_ADDRESS + MOST_REPORTED)) {
     if (youngest !== undefined) conflicts.push(conflictOf(claim, claim, youngest));
   }
-  const spans = taken.map(({ first, last, claim: { port, isSticky, rules } }): Span => {
-    return { first, last, piece: { port, isSticky, rules: atInterval(rules, { first, last }) } };
+  const pieces = taken.map(({ first, last, claim: { port, isSticky, rules } }): Claim => {
+    return { first, last, port, isSticky, rules: atInterval(rules, { first, last }) };
   });
-  return { pieces: new Map(spans.map(({ piece }) => [piece.rules.key, piece])), spans, conflicts };
+  return { pieces, conflicts };
 }
 
 /** The index of the first item that does not end before a port. */
@@ -281,16 +270,15 @@ function conflictOf(claim: Claim, lost: PortInterval, by: Claim): LostFrontend {
   return { frontend: intervalKey(claim.rules.key, range), winner: by.port, loser: claim.port };
 }
 
-function changesOf(
-  before: ReadonlyMap<string, IntervalPiece>,
-  after: ReadonlyMap<string, IntervalPiece>,
-): readonly PieceChange[] {
+function changesOf(before: Division, after: Division): readonly PieceChange[] {
+  const gone = new Map(before.pieces.map((piece) => [piece.rules.key, piece]));
   const changes: PieceChange[] = [];
-  for (const [key, piece] of after) {
-    const known = before.get(key);
+  for (const piece of after.pieces) {
+    const known = gone.get(piece.rules.key);
+    gone.delete(piece.rules.key);
     const isSamePort = known?.port.key === piece.port.key && known.isSticky === piece.isSticky;
     if (!isSamePort || !isSameRules(known.rules, piece.rules)) changes.push({ before: known, after: piece });
   }
-  for (const [key, piece] of before) if (!after.has(key)) changes.push({ before: piece, after: undefined });
+  for (const piece of gone.values()) changes.push({ before: piece, after: undefined });
   return changes;
 }
