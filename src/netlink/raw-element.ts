@@ -1,7 +1,8 @@
+import type { ListedElement } from "../nft/elements.ts";
 import { type AttributeView, MalformedMessage, padded } from "./attributes.ts";
 
 /** An element of a set in the kernel's form. */
-export interface RawElement {
+export interface RawElement extends Pick<ListedElement, "timeoutMs" | "expiresMs" | "packets"> {
   /** The key's bytes, one character (latin1) for each; "" of a catch-all element. */
   readonly key: string;
   /** The last key of an interval of concatenated keys. */
@@ -10,11 +11,6 @@ export interface RawElement {
   readonly isEnd: boolean;
   /** The data's bytes, as for the key; a verdict as our text (`goto balance-2`, `drop`); "" in a set. */
   readonly value: string;
-  /** Its timeout and the time left, in milliseconds. */
-  readonly timeoutMs?: number | undefined;
-  readonly expiresMs?: number | undefined;
-  /** The packets of its first counter. */
-  readonly packets?: number | undefined;
 }
 
 // Numbers of linux/netfilter/nf_tables.h. Others are ignored: newer kernels have more.

@@ -1,9 +1,10 @@
 import type { Flag } from "../../base/option.ts";
-import type { Protocol, ServiceName } from "../../model/ids.ts";
+import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { FeatureHost } from "./daemon-part.ts";
+import type { RefusalEntry } from "./refusals.ts";
 
 /**
  * A command of a feature, for this host. Its argument is a Service, one of its ports or an address; like
@@ -16,7 +17,7 @@ export interface FeatureCommand {
   readonly formats: readonly [string, ...string[]];
   /** The flags that only it has. */
   readonly flags: readonly Flag[];
-  /** The flags of other commands that it takes, by name, with their meaning for it. */
+  /** Descriptions of flags of other commands that have a narrower meaning for this one, by name. */
   readonly meanings?: Readonly<Record<string, string>>;
   /** Example arguments, each with its meaning. */
   readonly examples: readonly (readonly [args: string, does: string])[];
@@ -72,11 +73,7 @@ export interface CommandObjects {
 }
 
 /** The refused packets of some clients to a destination, with the cause. */
-export interface ExplainedRefusal {
-  readonly address: string;
-  /** 1..65535 */
-  readonly port: number;
-  readonly protocol: Protocol;
+export interface ExplainedRefusal extends Pick<RefusalEntry, "address" | "port" | "protocol"> {
   /** Absent if no Service serves the destination. */
   readonly service?: ServiceName | undefined;
   /** The name of the port of `service`, "" for a nameless one; absent without it. */

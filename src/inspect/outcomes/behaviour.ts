@@ -1,10 +1,19 @@
 import { type DynamicEntry, evaluatePrepared, type PreparedTables } from "../../trace/evaluate.ts";
-import { type Outcome, summarize } from "../../trace/outcome.ts";
+import { type Outcome, type Summary, summarize } from "../../trace/outcome.ts";
 import { familyOfPacket, type Host, type Packet } from "../../trace/packet.ts";
-import { resultOf, roundedSum } from "../connection-result.ts";
+import { type Result, resultOf, roundedSum } from "../connection-result.ts";
 
 /** The outcome of the connections of one client to one frontend. */
-export type Behaviour = Readonly<ReturnType<typeof behaviourOf>>;
+export interface Behaviour extends Pick<Summary, "destinations" | "refused" | "dropped"> {
+  readonly result: Result;
+  /**
+   * Seconds for which the client keeps its endpoint, on average over the endpoints; 0 without session
+   * affinity.
+   */
+  readonly affinitySeconds: number;
+  /** The share of returning clients that reach the same endpoint, 0 to 1; 0 without session affinity. */
+  readonly returning: number;
+}
 
 /** Maximum number of possible endpoints for which a sticky client's second connection is evaluated. */
 const MOST_RETURNS = 32;
