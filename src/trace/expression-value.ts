@@ -33,7 +33,10 @@ export function expressionValue(branch: Branch, expression: AnyExpression): Eval
       addEffect(branch, { kind: "hash", value: value - jhash.offset, choices: jhash.mod });
     return value;
   }
-  return bitwiseValue(branch, expression);
+  if ("|" in expression) return bitwise(branch, expression["|"], (a, b) => a | b);
+  if ("&" in expression) return bitwise(branch, expression["&"], (a, b) => a & b);
+  if ("^" in expression) return bitwise(branch, expression["^"], (a, b) => a ^ b);
+  return UNKNOWN;
 }
 
 /** An unknown part makes the whole unknown, unless another part ends the rule. */
@@ -50,14 +53,6 @@ function concatValue(branch: Branch, parts: readonly AnyExpression[]): Evaluated
 function mapValue(branch: Branch, { key, data }: AnyLookup): Evaluated {
   const found = lookUp(branch, data, expressionValue(branch, key));
   return typeof found === "string" && /^\d+$/.test(found) ? Number(found) : found;
-}
-
-function bitwiseValue(branch: Branch, expression: AnyExpression): Evaluated {
-  if (typeof expression !== "object") return UNKNOWN;
-  if ("|" in expression) return bitwise(branch, expression["|"], (a, b) => a | b);
-  if ("&" in expression) return bitwise(branch, expression["&"], (a, b) => a & b);
-  if ("^" in expression) return bitwise(branch, expression["^"], (a, b) => a ^ b);
-  return UNKNOWN;
 }
 
 /** For marks, priorities and addresses: big integers have no sign. */

@@ -133,25 +133,20 @@ export interface Summary {
 /** Adds up outcomes by destination. */
 export function summarize(outcomes: readonly Outcome[]): Summary {
   const destinations = new Map<string, WeightedDestination>();
-  let refused = 0;
-  let dropped = 0;
-  let notUnderstood = 0;
+  const sums = { refused: 0, dropped: 0, "not-understood": 0 };
   for (const outcome of outcomes) {
-    if (outcome.kind === "refused") refused += outcome.probability;
-    else if (outcome.kind === "dropped") dropped += outcome.probability;
-    else if (outcome.kind === "not-understood") notUnderstood += outcome.probability;
-    else {
+    if (outcome.kind === "delivered") {
       const { to, source, translated } = outcome;
       const key = `${to.address} ${String(to.port).padStart(5)} ${source} ${translated}`;
       const probability = (destinations.get(key)?.probability ?? 0) + outcome.probability;
       destinations.set(key, { ...to, probability, source, translated });
-    }
+    } else sums[outcome.kind] += outcome.probability;
   }
   return {
     destinations: sortedEntries(destinations).map(([, destination]) => destination),
-    refused,
-    dropped,
-    notUnderstood,
+    refused: sums.refused,
+    dropped: sums.dropped,
+    notUnderstood: sums["not-understood"],
     // Refused or dropped connections may be recorded in a set, too, but choose no endpoint.
     sticky: outcomes.some(({ kind, updates }) => kind === "delivered" && updates.length > 0),
   };

@@ -34,8 +34,14 @@ export function observation(
   return { event, port, endpoint, condition, flow, at, durationMs };
 }
 
-/** The states that tell the end of a TCP connection. The kernel deletes it up to three minutes later. */
-export const END_STATES: ReadonlySet<string> = new Set(["time_wait", "close"]);
+/**
+ * The states that tell the end of a TCP connection, and how it ended. The kernel deletes it up to three minutes
+ * later.
+ */
+export const END_STATES: ReadonlyMap<string, End> = new Map([
+  ["time_wait", "closed"],
+  ["close", "reset"],
+]);
 
 /** `unreplied`, `replied` and `assured`: before Linux 5.11, deletions of TCP connections have no state. */
 const OPENING: ReadonlySet<string> = new Set(["syn_sent", "syn_sent2", "syn_recv", "unreplied"]);
@@ -54,15 +60,11 @@ export function connectionEnd(
   { protocol, state, isAnswered }: Pick<Flow, "protocol" | "state" | "isAnswered">,
 ): End | undefined {
   if (change === "created") return undefined;
-  if (protocol === "tcp") return change === "changed" ? endByState(state) : endByDeletion(state, isAnswered);
+  if (protocol === "tcp")
+    return change === "changed" ? END_STATES.get(state) : endByDeletion(state, isAnswered);
   if (change === "changed") return undefined;
   if (!isAnswered) return "unanswered";
   return SCTP_CLOSED.has(state) ? "closed" : "expired";
-}
-
-function endByState(state: string): End | undefined {
-  if (state === "time_wait") return "closed";
-  return state === "close" ? "reset" : undefined;
 }
 
 function endByDeletion(state: string, isAnswered: boolean): End | undefined {

@@ -341,8 +341,8 @@ export class PassiveHealth implements DaemonPart {
     if (this.#isStopped || this.#known.get(target) !== known) return;
     if (answers !== last.answers || this.#ejections.has(target)) return;
     if (!ports.some((one) => this.#mayEject(one))) return;
-    const { clock, cache, requestSync } = this.#host;
-    const services = this.#watched.servicesOf(target);
+    const { clock, cache, requestSync, warn } = this.#host;
+    const [services, name] = [this.#watched.servicesOf(target), targetText(target)];
     const reason = unansweredText(unanswered(known.observation));
     const endpoint = { family, target, services, at: clock.now(), reason };
     const pauseMs = port.check.ejectMs;
@@ -351,24 +351,15 @@ export class PassiveHealth implements DaemonPart {
     this.#loggers
       .of(namespaceOf(port.service))
       .warn(
-        { endpoint: targetText(target), services: listText(services), found: reason },
+        { endpoint: name, services: listText(services), found: reason },
         "ejected an endpoint that does not answer",
       );
     this.#leaving.push({ endpoint, since: clock.monotonic() });
     this.#ejectionCount += 1;
-    for (const service of services) this.#warn(service, endpoint);
-    requestSync();
-  }
-
-  #warn(service: ServiceName, { target, reason }: EjectedEndpoint): void {
-    const name = targetText(target);
     const note = `endpoint ${name} does not answer: it ${reason}, and gets no new ones until it answers`;
-    this.#host.warn(service, {
-      reason: "EndpointEjected",
-      action: "PassiveHealthCheck",
-      note,
-      clusterKey: name,
-    });
+    const event = { reason: "EndpointEjected", action: "PassiveHealthCheck", note, clusterKey: name };
+    for (const service of services) warn(service, event);
+    requestSync();
   }
 
   #endEjection(target: string): void {
