@@ -119,19 +119,10 @@ export interface WeightedDestination extends Destination {
 }
 
 /** The outcomes of a packet, added up. */
-export interface Summary {
-  /** By address and port. A destination reached both with and without masquerading is listed twice. */
-  readonly destinations: readonly WeightedDestination[];
-  /** Probabilities. */
-  readonly refused: number;
-  readonly dropped: number;
-  readonly notUnderstood: number;
-  /** The next connection of this client will find an entry in a dynamic map. */
-  readonly sticky: boolean;
-}
+export type Summary = Readonly<ReturnType<typeof summarize>>;
 
 /** Adds up outcomes by destination. */
-export function summarize(outcomes: readonly Outcome[]): Summary {
+export function summarize(outcomes: readonly Outcome[]) {
   const destinations = new Map<string, WeightedDestination>();
   const sums = { refused: 0, dropped: 0, "not-understood": 0 };
   for (const outcome of outcomes) {
@@ -143,11 +134,16 @@ export function summarize(outcomes: readonly Outcome[]): Summary {
     } else sums[outcome.kind] += outcome.probability;
   }
   return {
+    /** By address and port. A destination reached both with and without masquerading is listed twice. */
     destinations: sortedEntries(destinations).map(([, destination]) => destination),
+    /** Probabilities. */
     refused: sums.refused,
     dropped: sums.dropped,
     notUnderstood: sums["not-understood"],
-    // Refused or dropped connections may be recorded in a set, too, but choose no endpoint.
+    /**
+     * Whether the next connection of this client will find an entry in a dynamic map. Refused or dropped
+     * connections may be recorded in a set, too, but choose no endpoint.
+     */
     sticky: outcomes.some(({ kind, updates }) => kind === "delivered" && updates.length > 0),
   };
 }

@@ -19,16 +19,11 @@ const PORT_FILES = ["brport/state", "bonding_slave/state"];
  */
 export const MOST_DEVICES = 256;
 
-/** The names of network interfaces. */
-export interface FastPathInterfaces {
-  /** The interfaces in the flow tables, at most {@link MOST_DEVICES}, sorted. */
-  readonly devices: readonly string[];
-  /** The interfaces that do not fit, sorted. */
-  readonly excluded: readonly string[];
-}
-
 /** Reads network interfaces. @throws the system's error if /proc cannot be read */
-export type InterfaceReader = () => Promise<FastPathInterfaces>;
+export type InterfaceReader = ReturnType<typeof interfaceReader>;
+
+/** The names of network interfaces that are in the flow tables, and of those that do not fit. Sorted. */
+export type FastPathInterfaces = Awaited<ReturnType<typeof limited>>;
 
 /**
  * Reads the network interfaces of this namespace whose packets may take the fast path. Each interface is
@@ -36,10 +31,7 @@ export type InterfaceReader = () => Promise<FastPathInterfaces>;
  * are too many, hardware and the interfaces of networks come before those of single pods, because every
  * connection to another node passes one of them.
  */
-export function interfaceReader({
-  files,
-  settings,
-}: Pick<FeatureHost, "files" | "settings">): InterfaceReader {
+export function interfaceReader({ files, settings }: Pick<FeatureHost, "files" | "settings">) {
   const { fastPathInterfaces: patterns = [] } = settings as FastPathSettings;
   let known = new Map<string, boolean>();
   return async () => {
@@ -52,7 +44,7 @@ export function interfaceReader({
 }
 
 /** @param names sorted */
-async function limited(files: HostFiles, names: readonly string[]): Promise<FastPathInterfaces> {
+async function limited(files: HostFiles, names: readonly string[]) {
   if (names.length <= MOST_DEVICES) return { devices: names, excluded: [] };
   const ofNetworks = await networkInterfaces(files);
   // Only a physical interface or one of a virtual machine has this file. Policy routing may have its routes

@@ -12,24 +12,21 @@ import type { ServicePort } from "../../model/service-port.ts";
 export type End = "closed" | "reset" | "refused-by-endpoint" | "unanswered" | "expired";
 
 /** A connection to a Service, at its beginning, at its end, or while it is open. */
-export interface Observation extends AttributedConnection {
-  readonly event: "open" | "began" | End;
-  readonly flow: Flow;
-  /** Milliseconds since 1970. */
-  readonly at: number;
-  /** Milliseconds; undefined at the beginning, and if the kernel does not know when that was. */
-  readonly durationMs: number | undefined;
-}
+export type Observation = Readonly<ReturnType<typeof observation>>;
 
-/** Returns the observation of a flow. Its fields are always the same, because there are many. */
+/**
+ * Returns the observation of a flow. Its fields are always the same, because there are many.
+ * @param at milliseconds since 1970
+ */
 export function observation(
-  event: Observation["event"],
+  event: "open" | "began" | End,
   { port, endpoint, condition }: AttributedConnection,
   flow: Flow,
   at: number,
-): Observation {
+) {
   const { startedAt, stoppedAt = at } = flow;
   const isKnown = event !== "began" && startedAt !== undefined;
+  /** Undefined at the beginning, and if the kernel does not know when that was. */
   const durationMs = isKnown ? Math.max(stoppedAt - startedAt, 0) : undefined;
   return { event, port, endpoint, condition, flow, at, durationMs };
 }

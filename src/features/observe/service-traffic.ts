@@ -26,23 +26,19 @@ const PERIOD = 60_000;
 
 const DURATION = "nft_proxy_observed_connection_duration_seconds";
 
-/** What is counted of a Service. */
-interface Counts {
-  began: number;
-  ended: number;
-  sent: number;
-  received: number;
-  readonly durations: HistogramCounts;
+/** What is counted of a Service, before its first connection. */
+function noCounts() {
+  return { began: 0, ended: 0, sent: 0, received: 0, durations: new HistogramCounts(BUCKETS) };
 }
+
+type Counts = ReturnType<typeof noCounts>;
 
 /** Counts connections, their bytes and durations by Service, from what the kernel reports of them. */
 export class ServiceTraffic implements DaemonPart {
   readonly #host: FeatureHost;
   readonly #failures: FailureLog;
   readonly #observer: ConnectionObserver;
-  readonly #counts = new ValuesByName<ServiceName, Counts>(MOST_SERVICES, () => {
-    return { began: 0, ended: 0, sent: 0, received: 0, durations: new HistogramCounts(BUCKETS) };
-  });
+  readonly #counts = new ValuesByName<ServiceName, Counts>(MOST_SERVICES, noCounts);
   #attribute: ConnectionAttribution | undefined;
   #listener: FlowListener | undefined;
   /** Undefined before the first sync. */

@@ -1,4 +1,4 @@
-import { type ConnectionAttribution, connectionAttribution } from "../../conntrack/connection-attribution.ts";
+import { connectionAttribution } from "../../conntrack/connection-attribution.ts";
 import { EVERYWHERE, type Flow, type FlowPlace, placeOfFlows } from "../../kernel/conntrack.ts";
 import { familyOf } from "../../model/ip.ts";
 import { podNames } from "../../model/pod-names.ts";
@@ -7,21 +7,14 @@ import { parseFrontendKey } from "../../ruleset/keys.ts";
 import type { CommandObjects, CommandSubject } from "../seam/command.ts";
 
 /** The names of what connections belong to, by the objects of a moment. */
-export interface Names {
-  readonly objects: CommandObjects;
-  readonly attribute: ConnectionAttribution;
-  /** The pod (`namespace/name`) of an address, "" if unknown. Pods of the host's network are. */
-  readonly podOf: (address: string) => string;
-}
-
-/** The names by some objects. */
-export function namesIn(objects: CommandObjects): Names {
+export function namesIn(objects: CommandObjects) {
   const { state, cache, localAddresses } = objects;
   const pods = podNames(cache);
   return {
     objects,
     attribute: connectionAttribution(state, cache, localAddresses),
-    podOf: (address) => (localAddresses.has(address) ? "" : (pods.get(address) ?? "")),
+    /** The pod (`namespace/name`) of an address, "" if unknown. Pods of the host's network are. */
+    podOf: (address: string) => (localAddresses.has(address) ? "" : (pods.get(address) ?? "")),
   };
 }
 

@@ -8,19 +8,16 @@ import type { Observation } from "./observer.ts";
 /** Maximum number of Services, clients and endpoints that are counted separately, each. */
 const MOST_COUNTED = 20_000;
 
-/** The connections of one Service, client or endpoint. */
-export interface Traffic {
-  /** Those that began, or are open. */
-  connections: number;
-  /** What the clients sent and received, as far as the kernel counts it. */
-  sent: number;
-  received: number;
-}
-
 /** Maximum number of names to show. */
 const MOST_SHOWN = 5;
 
-const noTraffic = (): Traffic => ({ connections: 0, sent: 0, received: 0 });
+/**
+ * No connections of a Service, client or endpoint: those that began or are open, and the bytes that their
+ * clients sent and received, as far as the kernel counts them.
+ */
+const noTraffic = () => ({ connections: 0, sent: 0, received: 0 });
+
+export type Traffic = ReturnType<typeof noTraffic>;
 
 /** Counts traffic by name. Beyond a number of names, the rest is counted together. */
 export class TrafficByName extends ValuesByName<string, Traffic> {

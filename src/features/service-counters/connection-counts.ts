@@ -16,14 +16,10 @@ import type { ConnectionLookup } from "../seam/daemon-part.ts";
  * Number of new connections that the map elements of a target have counted since they were created, by
  * {@link idOf}.
  */
-type Counts = ReadonlyMap<string, Sample>;
+type Counts = Map<string, Sample>;
 
 /** The counters of the maps. */
-export interface ConnectionCounts {
-  readonly frontends: Counts;
-  /** Only endpoints with connections; undefined if endpoints are not counted. */
-  readonly endpoints: Counts | undefined;
-}
+export type ConnectionCounts = Awaited<ReturnType<typeof readConnectionCounts>>;
 
 /** The labels of each count. */
 export const LABELS = ["ip_family", "namespace", "service", "port", "protocol", "target"] as const;
@@ -31,13 +27,14 @@ export const LABELS = ["ip_family", "namespace", "service", "port", "protocol", 
 /**
  * Reads the counters of maps, with their Services. Skips endpoints without connections, as a node only uses
  * few endpoints of a large cluster.
+ * @returns `endpoints` undefined if they are not counted
  */
 export async function readConnectionCounts(
   tables: TableReader,
   { families }: Pick<RulesetState, "families">,
-): Promise<ConnectionCounts> {
-  const frontends = new Map<string, Sample>();
-  const endpoints = new Map<string, Sample>();
+) {
+  const frontends: Counts = new Map();
+  const endpoints: Counts = new Map();
   const states = Object.values(families);
   for (const state of states) {
     for (const maps of kindsIn(state)) {
@@ -68,12 +65,7 @@ async function eachCounter(
  * Adds the count of an element, unless no service port owns it any more. An endpoint has several: one in each
  * list of its service port, and with some schedulers in each slot.
  */
-function add(
-  counts: Map<string, Sample>,
-  state: FamilyState,
-  { key, packets = 0 }: ListedElement,
-  target: string,
-): void {
+function add(counts: Counts, state: FamilyState, { key, packets = 0 }: ListedElement, target: string): void {
   const owner = state.ownerOfElement(key);
   if (owner === undefined) return;
   const id = idOf(owner, target);
