@@ -45,10 +45,7 @@ export interface Flow {
 }
 
 /** The traffic of a flow in one direction. */
-export interface FlowCounts {
-  readonly packets: number;
-  readonly bytes: number;
-}
+export type FlowCounts = Readonly<ReturnType<typeof readCounts>>;
 
 /** Whether the destination was translated. */
 export function isTranslated({
@@ -109,13 +106,7 @@ const SEEN_REPLY = 1 << 1;
 const ASSURED = 1 << 2;
 const OFFLOADED = (1 << 14) | (1 << 15);
 
-interface Tuple {
-  protocol: number;
-  /** The conntrack zone if it holds for this direction alone. */
-  zone: number | undefined;
-  readonly source: { address: string; port: number };
-  readonly destination: { address: string; port: number };
-}
+type Tuple = ReturnType<typeof readTuple>;
 
 /**
  * Reads an entry of the conntrack table between two offsets. @returns undefined for other protocols
@@ -184,10 +175,11 @@ function stateOf(status: number): string {
   return (status & SEEN_REPLY) === 0 ? "unreplied" : "replied";
 }
 
-function readTuple(view: AttributeView, from: number, limit: number, family: Family): Tuple {
-  const tuple: Tuple = {
+function readTuple(view: AttributeView, from: number, limit: number, family: Family) {
+  const tuple = {
     protocol: 0,
-    zone: undefined,
+    /** The conntrack zone if it holds for this direction alone. */
+    zone: undefined as number | undefined,
     source: { address: "", port: 0 },
     destination: { address: "", port: 0 },
   };
@@ -220,7 +212,7 @@ function readState(view: AttributeView, from: number, limit: number): string | u
   return state;
 }
 
-function readCounts(view: AttributeView, from: number, limit: number): FlowCounts {
+function readCounts(view: AttributeView, from: number, limit: number) {
   const counts = { packets: 0, bytes: 0 };
   view.each(view.content(from), limit, (type, at, end) => {
     if (type === COUNTED_PACKETS) counts.packets = view.number64(at, end);

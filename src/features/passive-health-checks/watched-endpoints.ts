@@ -1,4 +1,3 @@
-import type { Family } from "../../base/family.ts";
 import { addToSet, removeFromSet } from "../../base/group-by.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
@@ -8,17 +7,11 @@ import { keysInSet } from "../../ruleset/ejection.ts";
 import { contextOf, type NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import type { FinishedSync } from "../seam/daemon-part.ts";
-import { checkOf, type PassiveHealthCheck } from "./check.ts";
+import { checkOf } from "./check.ts";
 import { ATTEMPTS } from "./rules.ts";
 
-/** A service port whose endpoints are watched. */
-export interface WatchedPort {
-  readonly family: Family;
-  readonly service: ServiceName;
-  readonly check: PassiveHealthCheck;
-  /** All of its endpoints that are watched, including ejected ones. */
-  readonly targets: readonly string[];
-}
+/** A service port whose endpoints are watched: `targets`, which include ejected ones. */
+export type WatchedPort = Readonly<ReturnType<typeof watchedPorts>[number]>;
 
 /**
  * Knows which endpoints are watched, and for which service ports. An update costs as much as the Services
@@ -71,11 +64,7 @@ export class WatchedEndpoints {
   }
 }
 
-function watchedPorts(
-  service: Service | undefined,
-  { families }: RulesetState,
-  nodeContext: NodeContext,
-): readonly WatchedPort[] {
+function watchedPorts(service: Service | undefined, { families }: RulesetState, nodeContext: NodeContext) {
   return (service === undefined ? [] : servicePortsOf(service)).flatMap(({ family, key }) => {
     const [rules, context] = [families[family]?.servicePortRules(key), contextOf(nodeContext, family)];
     if (rules === undefined || context === undefined) return [];
