@@ -1,9 +1,9 @@
-import { messageOf } from "../../base/errors.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import { PeriodicTask } from "../../base/periodic-task.ts";
 import { one } from "../../base/sample.ts";
 import { counted } from "../../base/text.ts";
-import { NftRefusedError, NftStoppedError } from "../../kernel/nft-errors.ts";
+import { loggedReading } from "../../kernel/logged-reading.ts";
+import { NftRefusedError } from "../../kernel/nft-errors.ts";
 import { listFlowtables } from "../../kernel/nft-listings.ts";
 import type { Command } from "../../nft/ast/json.ts";
 import type { Table } from "../../nft/ast/ruleset.ts";
@@ -119,14 +119,8 @@ export class FastPathDevices implements DaemonPart {
   }
 
   async #poll(): Promise<void> {
-    try {
-      await this.#keep();
-      this.#failures.end();
-    } catch (error) {
-      this.#current = undefined;
-      if (this.#stopped || error instanceof NftStoppedError) return;
-      this.#failures.add(messageOf(error));
-    }
+    await loggedReading(this.#failures, () => this.#keep());
+    if (this.#failures.isFailing) this.#current = undefined;
   }
 
   async #keep(): Promise<void> {

@@ -34,7 +34,11 @@ export class LineFeed {
   /** Adds a line, unless there are too many. @param make is only called if there are not */
   push(make: () => string): void {
     const now = this.#clock.monotonic();
-    if (now - this.#since >= 1000) this.#nextSecond(now);
+    if (now - this.#since >= 1000) {
+      this.#tellOmitted();
+      this.#since = now;
+      this.#made = 0;
+    }
     if (this.#made >= this.#rate || this.#lines.length >= this.#rate) {
       this.#omitted += 1;
       this.omitted += 1;
@@ -66,12 +70,6 @@ export class LineFeed {
       });
     }
     if (this.#failure !== undefined) throw this.#failure;
-  }
-
-  #nextSecond(now: number): void {
-    this.#tellOmitted();
-    this.#since = now;
-    this.#made = 0;
   }
 
   /** @param isLast whether it is told even if too many lines wait already */

@@ -14,30 +14,25 @@ export function unservedRanges(
 ): Pick<DaemonPart, "synced"> {
   const { cache } = host;
   const judged = new Map<ServiceName, Service>();
-  const report = (due: readonly Service[]) => {
-    const local = new Set(host.localAddresses());
-    for (const service of due) {
-      const own = addressesOf(service).filter((address) => local.has(address));
-      if (own.length === 0) continue;
-      const note = `node ${cache.node.name}, and possibly others, does not serve ${PORT_RANGES_ANNOTATION} at its own address ${listText(own)}: see --port-ranges`;
-      host.warn(service.name, { reason: "PortRangesNotServed", action: "Sync", note, clusterKey: "local" });
-    }
+  const warnOf = (service: Service, local: ReadonlySet<string>) => {
+    const own = addressesOf(service).filter((address) => local.has(address));
+    if (own.length === 0) return;
+    const note = `node ${cache.node.name}, and possibly others, does not serve ${PORT_RANGES_ANNOTATION} at its own address ${listText(own)}: see --port-ranges`;
+    host.warn(service.name, { reason: "PortRangesNotServed", action: "Sync", note, clusterKey: "local" });
   };
   return {
-    synced: ({ rendered, nodeContext }: FinishedSync): void => {
-      const [context] = nodeContext;
-      const due: Service[] = [];
+    synced: ({ rendered, nodeContext: [context] }: FinishedSync): void => {
+      const areUnserved = context !== undefined && areVirtual(context);
+      let local: ReadonlySet<string> | undefined;
       for (const name of rendered) {
         const service = cache.service(name);
-        const isUnserved = context !== undefined && areVirtual(context) && service && hasPortRanges(service);
-        const known = judged.get(name);
-        if (!isUnserved) judged.delete(name);
-        else if (known !== service) {
+        if (!areUnserved || service === undefined || !hasPortRanges(service)) judged.delete(name);
+        else if (judged.get(name) !== service) {
           judged.set(name, service);
-          due.push(service);
+          local ??= new Set(host.localAddresses());
+          warnOf(service, local);
         }
       }
-      if (due.length > 0) report(due);
     },
   };
 }
