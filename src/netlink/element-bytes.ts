@@ -10,14 +10,35 @@ import type { RawElement } from "./raw-element.ts";
 /** The parts of an element that are compared; timeouts and counters are not. */
 export type EncodedElement = Pick<RawElement, "key" | "keyEnd" | "isEnd" | "value">;
 
-/** Size of each type in bytes. In a concatenation, each part is padded to a multiple of four. */
-const WIDTHS: Readonly<Record<DataType, number>> = {
-  ipv4_addr: 4,
-  ipv6_addr: 16,
-  inet_proto: 1,
-  inet_service: 2,
-  classid: 4,
-  integer: 4,
+/** How the kernel writes a type. In a concatenation, each part is padded to a multiple of four bytes. */
+interface Form {
+  /** Size in bytes. */
+  readonly width: number;
+  readonly encode: (text: string, order: Endianness) => string;
+  readonly decode: (bytes: string, at: number, order: Endianness) => string;
+}
+
+const HOST_NUMBER: Form = {
+  width: 4,
+  encode: (text, order) => encodedHost32(Number(text), order),
+  decode: (bytes, at, order) => String(decodedHost32(bytes, at, order)),
+};
+
+const FORMS: Readonly<Record<DataType, Form>> = {
+  ipv4_addr: { width: 4, encode: encodedIPv4, decode: decodedIPv4 },
+  ipv6_addr: { width: 16, encode: encodedIPv6, decode: decodedIPv6 },
+  inet_proto: {
+    width: 1,
+    encode: (text) => String.fromCharCode(protocolNumber(text)),
+    decode: (bytes, at) => parseProtocol(bytes.charCodeAt(at)),
+  },
+  inet_service: {
+    width: 2,
+    encode: (text) => encoded16(Number(text)),
+    decode: (bytes, at) => String(decoded16(bytes, at)),
+  },
+  classid: HOST_NUMBER,
+  integer: HOST_NUMBER,
 };
 
 const PADDING = ["", "\0", "\0\0", "\0\0\0"];
@@ -57,32 +78,17 @@ function decodedValue({ value: types }: SetSpec, bytes: string, order: Endiannes
 
 /** Encodes a key or a value in the kernel's form. @param text canonical (see ruleset.ts) */
 export function encodedParts(types: readonly DataType[], text: string, order: Endianness): string {
-  if (types.length === 1) return encodedPart(types[0] as DataType, text, order);
+  if (types.length === 1) return FORMS[types[0] as DataType].encode(text, order);
   let bytes = "";
   let from = 0;
   for (const type of types) {
     const dot = text.indexOf(SEPARATOR, from);
     const until = dot === -1 ? text.length : dot;
-    bytes += encodedPart(type, text.slice(from, until), order) + PADDING[-WIDTHS[type] & 3];
+    const { width, encode } = FORMS[type];
+    bytes += encode(text.slice(from, until), order) + PADDING[-width & 3];
     from = until + SEPARATOR.length;
   }
   return bytes;
-}
-
-function encodedPart(type: DataType, text: string, order: Endianness): string {
-  switch (type) {
-    case "ipv4_addr":
-      return encodedIPv4(text);
-    case "ipv6_addr":
-      return encodedIPv6(text);
-    case "inet_proto":
-      return String.fromCharCode(protocolNumber(text));
-    case "inet_service":
-      return encoded16(Number(text));
-    case "classid":
-    case "integer":
-      return encodedHost32(Number(text), order);
-  }
 }
 
 /** Encodes a canonical address. */
@@ -111,34 +117,20 @@ function encodedHost32(number: number, order: Endianness): string {
 function decodedParts(types: readonly DataType[], bytes: string, order: Endianness): string | undefined {
   const [type] = types;
   if (type !== undefined && types.length === 1) {
-    return bytes.length === WIDTHS[type] ? decodedPart(type, bytes, 0, order) : undefined;
+    const { width, decode } = FORMS[type];
+    return bytes.length === width ? decode(bytes, 0, order) : undefined;
   }
   let text = "";
   let at = 0;
   for (const type of types) {
-    const end = at + WIDTHS[type];
-    const next = at + padded(WIDTHS[type]);
+    const { width, decode } = FORMS[type];
+    const end = at + width;
+    const next = at + padded(width);
     if (next > bytes.length || bytes.slice(end, next) !== PADDING[next - end]) return undefined;
-    text += (at === 0 ? "" : SEPARATOR) + decodedPart(type, bytes, at, order);
+    text += (at === 0 ? "" : SEPARATOR) + decode(bytes, at, order);
     at = next;
   }
   return at === bytes.length ? text : undefined;
-}
-
-function decodedPart(type: DataType, bytes: string, at: number, order: Endianness): string {
-  switch (type) {
-    case "ipv4_addr":
-      return decodedIPv4(bytes, at);
-    case "ipv6_addr":
-      return decodedIPv6(bytes, at);
-    case "inet_proto":
-      return parseProtocol(bytes.charCodeAt(at));
-    case "inet_service":
-      return String(decoded16(bytes, at));
-    case "classid":
-    case "integer":
-      return String(decodedHost32(bytes, at, order));
-  }
 }
 
 /** Decodes an address; undefined if it has the size of another family. */
