@@ -6,7 +6,7 @@ import type { Logger } from "../base/logger.ts";
 import { EVERYWHERE, type Flow, type FlowPlace, type FlowTable, placeOfFlows } from "../kernel/conntrack.ts";
 import type { ServiceName } from "../model/ids.ts";
 import { familyOf, isLinkLocal } from "../model/ip.ts";
-import type { NodeAddresses, UdpFrontends } from "./udp-frontends.ts";
+import type { UdpFrontends } from "./udp-frontends.ts";
 
 /** When flows to further endpoints end though these still serve. */
 interface FlowEnds {
@@ -126,8 +126,8 @@ export class StaleFlowCleaner {
   #formerHosts: ReadonlySet<string> = new Set();
   /** The places whose flows may be stale, by their JSON. */
   readonly #due = new Map<string, FlowPlace>();
-  /** When they are to be cleaned, on the monotonic clock: later after a failure. */
-  #dueAt = Number.POSITIVE_INFINITY;
+  /** Whether they are to be cleaned now; false from a failure to its retry. */
+  #isDue = false;
   #cleaning: Promise<void> | undefined;
   /** When the next cleaning may begin, on the monotonic clock. */
   #mayBeginAt = Number.NEGATIVE_INFINITY;
@@ -147,7 +147,7 @@ export class StaleFlowCleaner {
    */
   clean(places: readonly FlowPlace[]): Promise<void> {
     this.#add(places);
-    this.#dueAt = this.#parts.clock.monotonic();
+    this.#isDue = true;
     this.#cleaning ??= this.#drain();
     return this.#cleaning;
   }
@@ -161,7 +161,7 @@ export class StaleFlowCleaner {
 
   async #drain(): Promise<void> {
     const { clock } = this.#parts;
-    while (this.#due.size > 0 && this.#dueAt <= clock.monotonic()) {
+    while (this.#due.size > 0 && this.#isDue) {
       const pause = this.#mayBeginAt - clock.monotonic();
       if (pause > 0) await new Promise<void>((resolve) => clock.after(pause, resolve));
       const startedAt = clock.monotonic();
@@ -176,7 +176,7 @@ export class StaleFlowCleaner {
     const { clock, frontends, onCleaned } = this.#parts;
     const places = [...this.#due.values()];
     this.#due.clear();
-    this.#dueAt = Number.POSITIVE_INFINITY;
+    this.#isDue = false;
     this.#retry?.cancel();
     if (frontends.isEmpty) return;
     const removed = frontends.takeRemoved();
@@ -191,7 +191,6 @@ export class StaleFlowCleaner {
       this.#add(places);
       this.#failures.add(messageOf(error), { hint: HINT });
       const pause = Math.min(MAX_RETRY, RETRY * 2 ** this.#failed++);
-      this.#dueAt = Math.min(this.#dueAt, clock.monotonic() + pause);
       this.#retry = clock.after(pause, () => void this.clean([]));
     }
   }
@@ -203,53 +202,49 @@ export class StaleFlowCleaner {
     const withoutIntervals = new Set(frontends.areIntervalsVirtual ? localAddresses() : []);
     const hosts = { serving, withoutIntervals, former: this.#formerHosts };
     this.#formerHosts = new Set([...hosts.former, ...hosts.serving]);
-    const judgement = { places, removed, hosts };
+    const judge = () => frontends.judge(hosts, removed);
     const ids = new Set<number>();
     const deleted = { ip: 0, ip6: 0 };
-    await this.#eachStale(judgement, async (flows) => {
+    await this.#eachStale(places, judge, async (flows) => {
       for (const { id, client } of flows) {
         ids.add(id);
         deleted[familyOf(client.address)]++;
       }
       await table.expireFlows(flows);
     });
-    if (ids.size > 0 && (await this.#eachStale({ ...judgement, ids }, async () => {})) > 0)
+    if (ids.size > 0 && (await this.#eachStale(places, judge, async () => {}, ids)) > 0)
       throw new AppError("HOST", "the kernel reports success, but the flows are still there");
     if (EVERYWHERE.every((all) => places.includes(all))) this.#formerHosts = hosts.serving;
     return deleted;
   }
 
-  /** Calls `take` for the stale flows of the table, up to 5000 at a time. @returns their number */
+  /**
+   * Calls `take` for the stale flows of the table, up to 5000 at a time.
+   * @param judge returns a function that tells whether a flow is stale now
+   * @param ids the kernel's ids of the flows to consider; all flows if absent
+   * @returns their number
+   */
   async #eachStale(
-    { places, removed, hosts, ids }: Judgement,
+    places: readonly FlowPlace[],
+    judge: () => (flow: Flow) => boolean,
     take: (flows: readonly Flow[]) => Promise<void>,
+    ids?: ReadonlySet<number>,
   ): Promise<number> {
-    const { table, frontends } = this.#parts;
     let count = 0;
     const pass = async (flows: readonly Flow[]): Promise<void> => {
       if (flows.length === 0) return;
       // Syncs continue while the table is listed. Flows to endpoints added meanwhile are not stale.
-      const stale = flows.filter(frontends.judge(hosts, removed));
+      const stale = flows.filter(judge());
       count += stale.length;
       if (stale.length > 0) await take(stale);
     };
-    const isStale = frontends.judge(hosts, removed);
+    const isStale = judge();
     const found: Flow[] = [];
-    for await (const flow of table.list("udp", places)) {
+    for await (const flow of this.#parts.table.list("udp", places)) {
       if (ids?.has(flow.id) !== false && isStale(flow)) found.push(flow);
       if (found.length === MOST_FLOWS) await pass(found.splice(0));
     }
     await pass(found);
     return count;
   }
-}
-
-/** The facts that decide whether a flow is stale. */
-interface Judgement {
-  readonly places: readonly FlowPlace[];
-  /** The keys of removed frontends. */
-  readonly removed: ReadonlySet<string>;
-  readonly hosts: NodeAddresses;
-  /** The kernel's ids of the flows to consider; all flows if absent. */
-  readonly ids?: ReadonlySet<number>;
 }

@@ -84,25 +84,21 @@ export class UdpFrontends {
   /** Reads these Services after a sync. @returns the places of the UDP ports that they have or had */
   update(names: Iterable<ServiceName>): readonly FlowPlace[] {
     const places: FlowPlace[] = [];
+    const intervals = this.#families()[0]?.intervals;
     for (const name of names) {
       const before = this.#services.get(name);
       const found = this.#parts.cache.service(name);
       const after = found?.ports.some(({ protocol }) => protocol === "udp") ? found : undefined;
-      const wanted = new Set(this.#keysOf(after));
+      const wanted = new Set(keysOf(after, intervals));
       for (const key of wanted) places.push(placeOf(key));
       if (before === after) continue;
-      const had = [...this.#keysOf(before)];
+      const had = [...keysOf(before, intervals)];
       for (const key of had) places.push(placeOf(key));
       this.#addRemoved(had.filter((key) => !wanted.has(key)));
       if (after === undefined) this.#services.delete(name);
       else this.#services.set(name, after);
     }
     return places;
-  }
-
-  /** The keys of the UDP frontends that a Service wants. */
-  #keysOf(service: Service | undefined): Iterable<string> {
-    return service === undefined ? [] : keysOf(service, this.#families()[0]?.intervals);
   }
 
   #families(): readonly FamilyState[] {
@@ -208,7 +204,9 @@ function placeOf(key: string): FlowPlace {
   return placeOfFlows(address, lastPort === undefined ? port : undefined);
 }
 
-function* keysOf(service: Service, intervals: IntervalFrontends | undefined): Generator<string> {
+/** The keys of the UDP frontends that a Service wants. */
+function* keysOf(service: Service | undefined, intervals?: IntervalFrontends): Generator<string> {
+  if (service === undefined) return;
   for (const { family, spec } of servicePortsOf(service)) {
     if (spec.protocol !== "udp") continue;
     const { clusterIPs, externalIPs, loadBalancerIPs } = service;
