@@ -12,17 +12,13 @@ import type { RulesetState } from "../ruleset/ruleset-state.ts";
 export type EndpointCondition = "ready" | "not-ready" | "terminating" | "vanished";
 
 /** The Service port of a connection, and its endpoint if it still exists. */
-export interface AttributedConnection {
-  readonly port: ServicePort;
-  readonly endpoint: Endpoint | undefined;
-  readonly condition: EndpointCondition;
-}
+export type AttributedConnection = Readonly<NonNullable<ReturnType<ConnectionAttribution>>>;
 
 /**
  * Finds the Service port and endpoint of a connection; undefined if it is not translated, or no Service has
  * its destination.
  */
-export type ConnectionAttribution = (flow: Flow) => AttributedConnection | undefined;
+export type ConnectionAttribution = ReturnType<typeof connectionAttribution>;
 
 /**
  * Attributes connections by the objects of a moment.
@@ -32,13 +28,13 @@ export function connectionAttribution(
   { families }: Pick<RulesetState, "families">,
   cache: ObjectCache,
   nodeAddresses: ReadonlySet<string>,
-): ConnectionAttribution {
+) {
   const slicesOf = oncePerObject(({ name }: Service) => new SlicesByPort(cache.slices(name)));
   const endpointsOf = oncePerObject((port: ServicePort) => {
     const endpoints = slicesOf(port.service).endpointsOf(port, cache.node.name);
     return new Map(endpoints.map((endpoint) => [endpoint.target, endpoint]));
   });
-  return (flow) => {
+  return (flow: Flow) => {
     if (!isTranslated(flow)) return undefined;
     const { protocol, destination, replySource } = flow;
     const { address } = destination;

@@ -133,13 +133,7 @@ function leaveChain(branch: Branch): boolean {
   const hooked = branch.evaluation.baseChains[hook][branch.base];
   if (hooked?.chain.base?.policy === "drop") {
     const { family, name } = hooked.table;
-    addStep(branch, {
-      kind: "policy",
-      hook,
-      table: { family, name },
-      chain: hooked.chain.name,
-      policy: "drop",
-    });
+    addStep(branch, { kind: "policy", hook, table: { family, name }, chain: hooked.chain.name });
     return endBranch(branch, { kind: "dropped" });
   }
   leaveBase(branch);

@@ -62,13 +62,8 @@ export type Step =
       readonly completed: boolean;
     })
   | (UndecidedRule & { readonly kind: "undecided" })
-  | {
-      readonly kind: "policy";
-      readonly hook: Hook;
-      readonly table: TableName;
-      readonly chain: string;
-      readonly policy: "drop";
-    }
+  /** The policy of a base chain drops the packet. */
+  | (Pick<RulePlace, "hook" | "table" | "chain"> & { readonly kind: "policy" })
   | { readonly kind: "martian"; readonly address: string };
 
 /** An element that this packet added to, or refreshed in, a dynamic map or set. */

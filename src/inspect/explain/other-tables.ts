@@ -89,7 +89,7 @@ function stopsOf(outcomes: readonly Outcome[]): ReadonlyMap<string, Stop> {
 }
 
 function decisionText(step: Extract<Step, { readonly table: TableName }>): string {
-  return step.kind === "policy" ? `policy ${step.policy}` : originalRuleText(step);
+  return step.kind === "policy" ? "policy drop" : originalRuleText(step);
 }
 
 /** A rule of other software as `nft list` prints it, or as its JSON. */

@@ -93,7 +93,7 @@ function explained({ step, message, elements, probability }: MergedStep): Explai
 }
 
 function textOf(step: PlacedStep): string {
-  if (step.kind === "policy") return `policy ${step.policy}`;
+  if (step.kind === "policy") return "policy drop";
   return isOwn(step) ? stepRuleText(step) : originalRuleText(step);
 }
 

@@ -506,7 +506,6 @@ describe("verdicts of other software's rules", () => {
       hook: "forward",
       table: { family: "inet", name: "other" },
       chain: "base",
-      policy: "drop",
     });
   });
 
