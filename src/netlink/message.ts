@@ -15,7 +15,7 @@ export type NetlinkMessage =
       readonly portId: number;
       readonly family: Family | undefined;
       readonly table: string;
-      /** The object's name; for a rule, that of its chain; for elements, of their set; for a table, its own. */
+      /** The object's name; for a rule, that of its chain; for elements, that of their set. */
       readonly name: string;
       /** Only of the kind `elements`. */
       readonly elements: readonly RawElement[];

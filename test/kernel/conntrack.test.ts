@@ -79,8 +79,10 @@ function flowIds(vip: string): string[] {
 beforeEach(() => {
   for (const { vip, a, b } of families) {
     for (const address of [vip, a, b]) {
-      // The frontends have a route, so untranslated packets are sent and tracked.
-      execaSync("ip", ["addr", "replace", `${address}/${address.includes(":") ? 128 : 32}`, "dev", "lo"]);
+      // The frontends have a route, so untranslated packets are sent and tracked. On a busy machine, a new
+      // IPv6 address is tentative for a moment, and cannot be bound.
+      const [length, flags] = address.includes(":") ? [128, ["nodad"]] : [32, []];
+      execaSync("ip", ["addr", "replace", `${address}/${length}`, "dev", "lo", ...flags]);
     }
   }
 });

@@ -32,8 +32,8 @@ export function observation(
 }
 
 /**
- * The states that tell the end of a TCP connection, and how it ended. The kernel deletes it up to three minutes
- * later.
+ * The states that tell the end of a TCP connection, and how it ended. The kernel deletes it up to three
+ * minutes later.
  */
 export const END_STATES: ReadonlyMap<string, End> = new Map([
   ["time_wait", "closed"],
