@@ -34,7 +34,7 @@ import { SOURCE_RANGES_PART, setSpecs } from "./set-specs.ts";
 import { NO_ENDPOINTS, NODEPORT_IPS, PORT_PROTOCOLS } from "./sets.ts";
 import { SharedObjects } from "./shared-objects.ts";
 import { SourceRangeLists } from "./source-range-lists.ts";
-import { StaleElements } from "./stale-elements.ts";
+import { MOST_DELETED, StaleElements } from "./stale-elements.ts";
 
 /** A frontend that more than one service port wants. */
 export interface Conflict {
@@ -321,9 +321,9 @@ export class FamilyState {
     return this.#stale.isAny || this.sourceRanges.stale > 0;
   }
 
-  /** Deletes some of them. */
-  deleteStale(): void {
-    this.#stale.delete();
+  /** Deletes some of them. @param least minimum number, apart from source ranges */
+  deleteStale(least = 0): void {
+    this.#stale.delete(Math.max(MOST_DELETED, least));
     this.sourceRanges.deleteStale();
   }
 

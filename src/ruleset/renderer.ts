@@ -85,6 +85,8 @@ export class Renderer {
   #hasDivided = false;
   /** Number of service ports and endpoints that this update has rendered. */
   #visits = 0;
+  /** As `RulesetState.work`, after the last update. */
+  #workOfLast = 0;
 
   constructor(cache: ObjectCache, nodeContext: NodeContext) {
     this.#cache = cache;
@@ -143,7 +145,8 @@ export class Renderer {
 
   *#renderWaiting(dirty: readonly ServiceName[], refused: Refused, maxWork: number): Generator<undefined> {
     const { budgets } = this.state;
-    this.state.deleteStale();
+    // As many as were added: so stale elements cannot pile up, however often long lists come and go.
+    this.state.deleteStale(this.#workOfLast);
     this.#visits = 0;
     for (const name of dirty) {
       const before = budgets.elementsOf(name);
@@ -163,6 +166,7 @@ export class Renderer {
       for (const name of budgets.shortfalls.keys()) this.#setExcess(name, this.#budgetExcessOf(name));
     this.#shortfalls = budgets.shortfalls;
     this.#divideIntervals();
+    this.#workOfLast = this.state.work;
   }
 
   /** The elements of a Service, with those of its source ranges. */

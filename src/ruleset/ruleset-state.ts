@@ -61,9 +61,9 @@ export class RulesetState {
     return this.#states().some((state) => state.hasStale);
   }
 
-  /** Deletes some of these elements. */
-  deleteStale(): void {
-    for (const state of this.#states()) state.deleteStale();
+  /** Does {@link FamilyState.deleteStale} for both families. */
+  deleteStale(least?: number): void {
+    for (const state of this.#states()) state.deleteStale(least);
   }
 
   /** Deletes all of them: the kernel may refuse them. */

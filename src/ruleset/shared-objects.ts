@@ -37,15 +37,16 @@ export class SharedObjects {
     else this.#tracker.setElement(set, key, value);
   }
 
-  /** Removes a user of an element, and the element with the last user. @param work what that costs */
-  dropElement({ set, key }: DesiredElement, work?: number): void {
-    if (!this.#dropUser(`${set} ${key}`)) this.#tracker.deleteElement(set, key, work);
+  /** Removes a user of an element, and the element with the last user. */
+  dropElement({ set, key }: DesiredElement): void {
+    if (!this.#dropUser(`${set} ${key}`)) this.#tracker.deleteElement(set, key);
   }
 
-  /** Does {@link SharedObjects.dropElement} in steps, in later updates. */
+  /** Does {@link SharedObjects.dropElement} in later updates, in steps that delete an element each. */
   *dropping(elements: Iterable<DesiredElement>): Generator<undefined> {
-    for (const element of elements) {
-      this.dropElement(element, 0);
+    for (const { set, key } of elements) {
+      if (this.#dropUser(`${set} ${key}`)) continue;
+      this.#tracker.deleteElement(set, key, 0);
       yield;
     }
   }

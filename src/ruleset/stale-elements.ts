@@ -1,4 +1,4 @@
-/** Maximum number of stale elements that are deleted at a time, so that nobody waits for them. */
+/** How many stale elements are deleted at a time, so that nobody waits for them. */
 export const MOST_DELETED = 4000;
 
 /** Elements that nothing leads to any longer. They leave the table later, a few at a time. */
@@ -15,7 +15,7 @@ export class StaleElements {
   }
 
   /** @param most maximum number of elements to delete */
-  delete(most = MOST_DELETED): void {
+  delete(most: number): void {
     let room = most;
     for (const deletion of this.#deletions) {
       while (!deletion.next().done) if (--room === 0) return;

@@ -594,6 +594,30 @@ describe("a list of more endpoints than an update may write", () => {
     expect(Math.max(...works)).toBeLessThan(8010);
   });
 
+  test("leaves no more behind than it had, however often it comes and goes", () => {
+    const { cache, renderer, update } = setUp();
+    const sizes: number[] = [];
+    for (let round = 0; round < 12; round++) {
+      cache.putService(
+        service({
+          name: "long",
+          affinitySeconds: 60,
+          internal: "Local",
+          external: "Local",
+          ports: [port(80, { nodePort: 30080 })],
+        }),
+      );
+      const endpoints = addresses(12_000, 20_000 * round).map((address) => localEndpoint(address));
+      cache.putSlice(slice({ service: "long", endpoints }));
+      for (let left = 11; left > 0; left--) update();
+      cache.deleteService(named("long"));
+      update();
+      const sets = renderer.state.ruleset.ip?.sets.values() ?? [];
+      sizes.push([...sets].reduce((sum, { elements: { size } }) => sum + size, 0));
+    }
+    expect(Math.max(...sizes)).toBe(sizes[0]);
+  });
+
   test("waits for source ranges no longer than for its own elements", () => {
     const { cache, renderer, put, update } = setUp();
     const guard = { loadBalancerIPs: ["203.0.113.1"], sourceRanges: ["198.51.100.0/24"] };
