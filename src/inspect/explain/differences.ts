@@ -42,8 +42,11 @@ export function liveDifferences(connection: Connection, input: ExplainInput): st
   const deleted = own.filter(({ isMissing }) => !isMissing);
   const targets = new Set(added.flatMap(({ element }) => verdictTarget(element.value) ?? []));
   const chains = writtenChains(delta).filter(({ name }) => targets.has(name) || !isOfSomeFrontends(name));
+  const elements = delta.elements.flatMap(({ spec }) =>
+    [...added, ...deleted].filter((one) => one.spec === spec),
+  );
   const all = [
-    ...[...added, ...deleted].map(elementLine),
+    ...elements.map(elementLine),
     ...chains.flatMap((chain) => chainLines(chain, actual.chains.get(chain.name))),
     ...(chains.some(({ name }) => !isOfSomeFrontends(name)) ? [OTHER_OPTIONS] : []),
   ];
