@@ -22,13 +22,13 @@ const PLACEHOLDERS =
 export async function compareWithKernel(request: LoadRequest): Promise<Comparison> {
   const live = await liveTables(request);
   const desired = await loadDesired(request, live.objects);
-  const { state } = desired;
+  const { state, diagnostics, origin, missingNode } = desired;
   const before = { ruleset: live.ruleset };
   keepParts(desired, before.ruleset);
   const after = { ruleset: await tablesOfHost(state.ruleset), state };
   adoptNumbers(state, before.ruleset, { desired: after.ruleset });
   const diff = compareRulesets(before, after, ALL_PARTS);
-  return { ...desired, diff, notices: [...desired.notices, ...live.notices] };
+  return { diff, diagnostics, notices: [...desired.notices, ...live.notices], origin, missingNode };
 }
 
 /**

@@ -27,7 +27,8 @@ import { unservedServices } from "./load-objects.ts";
 import type { LoadRequest } from "./load-request.ts";
 
 /** The input of an explanation, with diagnostics and notices about the objects. */
-export interface LoadedExplainInput extends Desired {
+export interface LoadedExplainInput
+  extends Pick<Desired, "diagnostics" | "notices" | "missingNode" | "origin"> {
   readonly input: ExplainInput;
 }
 
@@ -53,7 +54,7 @@ export async function loadExplainInput(
   const live = rules === "live" ? await liveTables(request) : undefined;
   const loaded = await loadObjects(request, query, rules, live?.objects);
   const tables = loaded.objectsKnown ? live : (live ?? (await liveTables(request)));
-  const { cache, nodeContext, state, unserved, objectsKnown } = loaded;
+  const { cache, nodeContext, state, unserved, objectsKnown, diagnostics, missingNode, origin } = loaded;
   // Adopts the kernel's list ids, so that both sides have the same name for a list.
   if (tables !== undefined) adoptNumbers(state, tables.ruleset);
   const input = {
@@ -61,12 +62,14 @@ export async function loadExplainInput(
     nodeContext,
     state,
     host: hostOf(nodeContext, (await hostAddresses(hostFiles)).local),
-    ...unserved,
+    ignored: unserved.ignored,
+    loadBalancers: unserved.loadBalancers,
     objectsKnown,
     live: tables && (await liveRules(request, tables.ruleset, query)),
     daemon: request.paths.length > 0 ? undefined : request.daemon?.state,
   };
-  return { ...loaded, input, notices: [...loaded.notices, ...(tables?.notices ?? [])] };
+  const notices = [...loaded.notices, ...(tables?.notices ?? [])];
+  return { input, diagnostics, notices, missingNode, origin };
 }
 
 const NO_TABLES: LiveRules["otherTables"] = { tables: [], older: { ip: 0, ip6: 0 } };
