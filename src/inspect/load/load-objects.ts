@@ -29,7 +29,7 @@ export async function clusterClient(request: LoadRequest) {
     const [found, hint] =
       deniedSocket === undefined
         ? [`no daemon answers at ${silentSocket}`, "run the command where nft-proxy runs, or give"]
-        : [`the daemon at ${deniedSocket} only answers root`, "run as root, or give"];
+        : [`the daemon at ${deniedSocket} only answers root`, "run as root, set"];
     throw new AppError("BAD_CONFIG", `${found}, and ${messageOf(cause)}`, {
       hint: `${hint} --kubeconfig, or read objects from files with --from`,
       cause,
