@@ -180,7 +180,7 @@ function versionNumber(version: string): string | undefined {
   return /\bv?(\d+\.\d+(?:\.\d+)*)/.exec(version)?.[1];
 }
 
-/** Whether a version of numbers and dots is at least `least`. */
+/** Whether a version of numbers and dots is at least `least`. Numbers that it lacks count as 0. */
 export function isAtLeast(version: string, least: string): boolean {
-  return version.localeCompare(least, "en", { numeric: true }) >= 0;
+  return `${version}.0.0`.localeCompare(least, "en", { numeric: true }) >= 0;
 }

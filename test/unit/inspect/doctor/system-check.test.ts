@@ -122,6 +122,8 @@ describe("nft", () => {
     ["1.1.10", "1.1.9", true],
     ["1.2", "1.1.9", true],
     ["1.1", "1.1.1", false],
+    ["1.1", "1.1.0", true],
+    ["1", "1.0.0", true],
     ["6.18", "5.10", true],
     ["5.4", "5.10", false],
   ])("version %s is at least %s: %s", (version, least, expected) => {
