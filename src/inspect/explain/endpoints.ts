@@ -96,6 +96,11 @@ function exclusionWords(
 ): string {
   const name = EXCLUSION_NAMES[reason];
   switch (reason) {
+    case "not-ready":
+    case "terminating":
+    case "drained":
+    case "ejected":
+      return name;
     case "not-serving":
       return `${name}: ${source.terminating ? "terminating" : "not ready"}`;
     case "not-local":
@@ -104,8 +109,6 @@ function exclusionWords(
       return `${name}: ${listText(source.zoneHints)}; this node is in ${place.zone || "no zone"}`;
     case "other-node":
       return `${name}: ${listText(source.nodeHints)}; this node is ${place.name}`;
-    default:
-      return name;
   }
 }
 

@@ -1,6 +1,7 @@
 import { durationText } from "../../base/duration.ts";
 import { socketText } from "../../base/text.ts";
 import { chainRole, portEquivalent } from "../../features/frontends.ts";
+import type { FeatureWords } from "../../features/seam/feature.ts";
 import type { Rule } from "../../nft/ast/json.ts";
 import type { Table } from "../../nft/ast/ruleset.ts";
 import { verdictTarget } from "../../nft/elements.ts";
@@ -50,15 +51,16 @@ export function explainSteps(
   const seen = new Map<Step, MergedStep | undefined>();
   const mergedStep = (step: Step, at: number): MergedStep | undefined => {
     if (!("chain" in step)) return undefined;
-    const message = isOwn(step) ? stepWords(step, listName) : otherStepWords(step);
+    const isOwn = step.kind === "rule" && !isOtherTable(step.table);
+    const message = isOwn ? stepWords(step, listName) : otherStepWords(step);
     if (message === undefined) return undefined;
     const index = step.kind === "policy" ? "policy" : step.index;
     const key = `${step.hook} ${step.table.family} ${step.table.name} ${step.chain} ${index} ${message}`;
     const entry = merged.get(key) ?? { step, message, elements: new Set<string>(), probability: 0 };
     if (!merged.has(key)) order.splice(at, 0, entry);
     merged.set(key, entry);
-    const own = isOwn(step) ? step.effects : [];
-    for (const text of own.flatMap((effect) => foundText(effect, table))) entry.elements.add(text);
+    const effects = isOwn ? step.effects : [];
+    for (const text of effects.flatMap((effect) => foundText(effect, table))) entry.elements.add(text);
     return entry;
   };
   for (const { steps, probability } of outcomes) {
@@ -72,11 +74,6 @@ export function explainSteps(
     }
   }
   return order.map(explained);
-}
-
-/** Whether a step is a rule of nft-proxy. */
-function isOwn(step: PlacedStep): step is RuleStep {
-  return step.kind === "rule" && !isOtherTable(step.table);
 }
 
 function explained({ step, message, elements, probability }: MergedStep): ExplainedStep {
@@ -94,7 +91,7 @@ function explained({ step, message, elements, probability }: MergedStep): Explai
 
 function textOf(step: PlacedStep): string {
   if (step.kind === "policy") return "policy drop";
-  return isOwn(step) ? stepRuleText(step) : originalRuleText(step);
+  return step.kind === "rule" && !isOtherTable(step.table) ? stepRuleText(step) : originalRuleText(step);
 }
 
 function foundText(effect: Effect, table: Table | undefined): string[] {
@@ -212,7 +209,7 @@ function effectWords(
 }
 
 const DRAWS = wordsOf("draws");
-const FOUND: ReturnType<typeof wordsOf<"found">> = {
+const FOUND: NonNullable<FeatureWords["found"]> = {
   ...wordsOf("found"),
   [NO_ENDPOINTS]: (value) => REFUSAL_CAUSES[refusalOf(value) ?? "no-endpoints"].message,
   [AFFINITY]: "the client already has an endpoint",
@@ -245,9 +242,8 @@ function foundWords(
   step: RuleEffects,
   listName: ListNames | undefined,
 ): string | undefined {
-  const own = portEquivalent(set);
-  const words = FOUND[own];
-  switch (own) {
+  const name = portEquivalent(set);
+  switch (name) {
     case BALANCERS: {
       const list = listName === undefined ? "a Service with endpoints" : listName(Number(key));
       const isShortcut =
@@ -259,7 +255,9 @@ function foundWords(
       return step.effects.some(({ kind }) => kind === "assigned")
         ? "a cluster IP, and not from a pod: marked to be masqueraded"
         : undefined;
-    default:
+    default: {
+      const words = FOUND[name];
       return typeof words === "function" ? words(value) : words;
+    }
   }
 }
