@@ -41,7 +41,19 @@ export interface FleetNode {
 }
 
 /** Values from the metrics of a node. */
-export type FleetMetrics = Readonly<NonNullable<ReturnType<typeof metricsOf>>>;
+export interface FleetMetrics {
+  readonly version: string;
+  /** Repairs of changes by other programs, since the start. */
+  readonly driftRepairs: number;
+  /** Packets of new connections that the rules refused or dropped, since the start. */
+  readonly refused: number;
+  /** Endpoints that get no new connections because they do not answer the node: at most 100. */
+  readonly ejected: readonly { readonly endpoint: string; readonly service: string }[];
+  /** 99th percentile of the time from a change to its rules, seconds; absent without a change. */
+  readonly lagP99?: number;
+  /** In its place, the upper limit of the measured range, seconds, if it is above that. */
+  readonly lagP99Above?: number;
+}
 
 /**
  * The endpoints that nodes eject, as `10.244.1.12:8080` with one of its Services, those of most nodes first.
@@ -191,7 +203,7 @@ interface Sample {
 }
 
 /** Parses the metrics of one nft-proxy in Prometheus' text format; undefined for those of another program. */
-function metricsOf(text: string) {
+function metricsOf(text: string): FleetMetrics | undefined {
   const samples = text.split("\n").flatMap(sampleOf);
   const of = (name: string) => samples.filter((sample) => sample.name === `nft_proxy_${name}`);
   const sum = (name: string) => of(name).reduce((total, { value }) => total + value, 0);
@@ -199,11 +211,8 @@ function metricsOf(text: string) {
   if (build === undefined) return undefined;
   return {
     version: build.labels.version ?? "",
-    /** Repairs of changes by other programs, since the start. */
     driftRepairs: sum("drift_repairs_total"),
-    /** Packets of new connections that the rules refused or dropped, since the start. */
     refused: sum("refused_packets_total"),
-    /** Endpoints that get no new connections because they do not answer the node: at most 100. */
     ejected: of("endpoint_ejected").map(({ labels: { namespace, service, endpoint = "" } }) => {
       return { endpoint, service: `${namespace}/${service}` };
     }),
@@ -223,11 +232,8 @@ function sampleOf(line: string): Sample[] {
   return [{ name, labels: Object.fromEntries(texts), value: Number(value) }];
 }
 
-/**
- * Returns the 99th percentile of the time from a change to its rules in the kernel, seconds: the upper bound
- * of its bucket, or, if it is above the measured range, the limit of that. Nothing without a change.
- */
-function lagOf(buckets: readonly Sample[]): { readonly lagP99?: number; readonly lagP99Above?: number } {
+/** Returns the upper bound of the histogram bucket with the 99th percentile of the lag. */
+function lagOf(buckets: readonly Sample[]): Pick<FleetMetrics, "lagP99" | "lagP99Above"> {
   const boundOf = ({ labels: { le } }: Sample) => (le === "+Inf" ? Number.POSITIVE_INFINITY : Number(le));
   const sorted = buckets
     .map((bucket) => ({ bound: boundOf(bucket), value: bucket.value }))

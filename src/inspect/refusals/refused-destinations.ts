@@ -2,6 +2,7 @@ import { AppError } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
 import { groupBy } from "../../base/group-by.ts";
 import { FEATURES } from "../../features/registry.ts";
+import type { ExplainedClient, ExplainedRefusal } from "../../features/seam/command.ts";
 import {
   lastPacketAt,
   type RefusalEntry,
@@ -18,12 +19,33 @@ import { compareAddresses } from "../../model/ip.ts";
 import { podNames } from "../../model/pod-names.ts";
 import { AllowedClients, type FeatureRefusal, refusedFrontend } from "../../ruleset/refusal-causes.ts";
 import { askDaemon, type RunningDaemon } from "../../socket/daemon-client.ts";
+import type { Result } from "../connection-result.ts";
 import { explain } from "../explain/explain.ts";
 import type { ExplainInput } from "../explain/explain-input.ts";
 import type { Verdict } from "../explain/explanation.ts";
 import { matchOf, servicesAt } from "../explain/match.ts";
 import { connectionOf } from "../explain/packet.ts";
 import { isNamed, type ServiceArgument } from "../explain/query.ts";
+
+/** A client whose packets were refused or dropped. */
+export interface RefusedClient extends ExplainedClient {
+  /** RFC 3339: the time of the first packet, up to half a minute late; absent if it is not recorded. */
+  readonly firstAt?: string | undefined;
+}
+
+/** The refusals of one destination, with their cause as in `explain`. */
+export interface RefusedDestination
+  extends Omit<ExplainedRefusal, "cause" | "clients">,
+    Omit<Verdict, "result"> {
+  readonly packets: number;
+  /** The earliest time of all clients; absent if that of any client is unknown. */
+  readonly firstAt?: string | undefined;
+  readonly lastAt: string;
+  /** The latest first. */
+  readonly clients: readonly RefusedClient[];
+  /** The outcome of such a connection now; `served` if the cause is gone. */
+  readonly now: Result;
+}
 
 /** Selects the refusals to report. */
 export interface RefusalFilter {
@@ -78,19 +100,13 @@ function connectionFor({ client, address, protocol, port }: RefusalEntry, input:
   return connectionOf({ fromAddress: client, to: address, protocol, port }, input);
 }
 
-/** The refusals of one destination, with their cause as in `explain`. */
-export type RefusedDestination = Readonly<ReturnType<typeof explained>>;
-
-/** A client whose packets were refused or dropped. */
-export type RefusedClient = RefusedDestination["clients"][number];
-
 function explained(
   group: readonly SeenRefusal[],
   input: ExplainInput,
   pods: ReadonlyMap<string, string>,
   allowed: AllowedClients,
   now: number,
-) {
+): RefusedDestination {
   const latest = group[0] as RefusalEntry;
   const connection = connectionFor(latest, input);
   const match = matchOf(connection, input);
@@ -101,27 +117,19 @@ function explained(
     address,
     port,
     protocol,
-    /** Absent if no Service serves the destination, like its port. */
     service: match?.port.service.name,
-    /** "" for a nameless port. */
     servicePort: match?.port.spec.name,
     packets: group.reduce((sum, { packets }) => sum + packets, 0),
-    /** The earliest time of all clients; absent if that of any client is unknown. */
     firstAt: firstOf(group, now),
     lastAt: timeText(lastPacketAt(latest, now)),
-    /** The latest first. */
     clients: group.map((entry) => ({
       address: entry.client,
-      /**
-       * The Pod's `namespace/name`, if an EndpointSlice names it; "" for other clients. A Pod in the host's
-       * network shares its address with all programs of the host.
-       */
+      // A Pod in the host's network shares its address with all programs of the host.
       pod: input.host.localAddresses.has(entry.client) ? "" : (pods.get(entry.client) ?? ""),
       packets: entry.packets,
       firstAt: firstOf([entry], now),
       lastAt: timeText(lastPacketAt(entry, now)),
     })),
-    /** The outcome of such a connection now; `served` if the cause is gone. */
     now: result,
     ...reason,
   };
@@ -141,10 +149,7 @@ function refusedVerdict(
   return refused && { result: "varies", ...refused, cause: cause as FeatureRefusal };
 }
 
-/**
- * The time of the first packet of some refusals, up to half a minute late; undefined if that of any is
- * unknown, because the kernel does not record it.
- */
+/** The time of the first packet of some refusals; undefined if that of any is unknown. */
 function firstOf(entries: readonly SeenRefusal[], now: number): string | undefined {
   let first = Number.POSITIVE_INFINITY;
   for (const entry of entries) {
@@ -155,7 +160,6 @@ function firstOf(entries: readonly SeenRefusal[], now: number): string | undefin
   return timeText(first);
 }
 
-/** RFC 3339. */
 function timeText(milliseconds: number): string {
   return new Date(milliseconds).toISOString();
 }

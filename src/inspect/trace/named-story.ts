@@ -35,7 +35,16 @@ export interface NamedStage extends Omit<TraceStage, "packet"> {
 }
 
 /** A {@link PacketStory} with the names of Services and endpoints; a line of `trace --output json`. */
-export type NamedStory = Readonly<ReturnType<ReturnType<typeof storyNamer>>>;
+export interface NamedStory extends Pick<TracedPacket, "protocol" | "flags" | "input"> {
+  /** RFC 3339. */
+  readonly time: string;
+  readonly source: NamedEnd;
+  readonly destination: NamedEnd;
+  readonly stages: readonly NamedStage[];
+  readonly end: TraceEnd;
+  /** The outcome in one sentence without a full stop. */
+  readonly message: string;
+}
 
 /**
  * Returns a function that adds names and the outcome as text to a story. It takes the endpoint of a packet
@@ -57,10 +66,9 @@ export function storyNamer(
     const name = frontend === undefined ? machine(address) : `Service ${portText(frontend)}`;
     return { address, port, name };
   };
-  return (story: PacketStory, endpoint?: FlowEnd, stopReason?: string) => {
+  return (story: PacketStory, endpoint?: FlowEnd, stopReason?: string): NamedStory => {
     const { packet, last = packet, startedAt, end } = story;
     return {
-      /** RFC 3339. */
       time: new Date(startedAt).toISOString(),
       protocol: packet.protocol,
       flags: packet.flags,
@@ -69,7 +77,6 @@ export function storyNamer(
       input: packet.input,
       stages: namedStages(story, ruleset, destinationOf),
       end,
-      /** The outcome in one sentence without a full stop. */
       message:
         resetText(end, destinationOf(packet), endpoint) ??
         endText(end, sameDestination(packet, last) ? undefined : destinationOf(last), stopReason),
