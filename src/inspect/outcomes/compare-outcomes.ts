@@ -153,15 +153,16 @@ function changesOf(before: Behaviour, after: Behaviour): OutcomeChange[] {
   // Destinations are sorted.
   if (isDeepStrictEqual(before, after)) return [];
   if (before.result !== after.result) return [after.result];
-  const isOther = (...fields: (keyof Behaviour)[]) => fields.some((field) => before[field] !== after[field]);
+  const differsIn = (...fields: Exclude<keyof Behaviour, "destinations">[]) =>
+    fields.some((field) => before[field] !== after[field]);
   const [old, now] = [sharesOf(before), sharesOf(after)];
-  const areOthers = !isDeepStrictEqual(new Set(old.keys()), new Set(now.keys()));
-  const areShares = !areOthers && (isOther("refused", "dropped") || !isDeepStrictEqual(old, now));
+  const hasOtherEndpoints = !isDeepStrictEqual(new Set(old.keys()), new Set(now.keys()));
+  const hasOtherShares = differsIn("refused", "dropped") || !isDeepStrictEqual(old, now);
   const isChanged: Partial<Record<OutcomeChange, boolean>> = {
-    endpoints: areOthers,
-    shares: areShares,
-    source: isOtherSource(before, after, areOthers),
-    affinity: isOther("affinitySeconds", "returning"),
+    endpoints: hasOtherEndpoints,
+    shares: !hasOtherEndpoints && hasOtherShares,
+    source: isOtherSource(before, after, hasOtherEndpoints),
+    affinity: differsIn("affinitySeconds", "returning"),
   };
   return OUTCOME_CHANGES.filter((change) => isChanged[change]);
 }
@@ -180,8 +181,8 @@ function sharesOf({ destinations }: Behaviour): ReadonlyMap<string, string> {
  * Returns true if endpoints see another source. If the endpoints differ, no new one sees a source that an old
  * one saw.
  */
-function isOtherSource(before: Behaviour, after: Behaviour, isOtherEndpoints: boolean): boolean {
-  if (isOtherEndpoints) {
+function isOtherSource(before: Behaviour, after: Behaviour, hasOtherEndpoints: boolean): boolean {
+  if (hasOtherEndpoints) {
     const seen = new Set(before.destinations.map(({ source }) => source));
     return !after.destinations.some(({ source }) => seen.has(source));
   }
