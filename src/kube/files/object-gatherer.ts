@@ -170,7 +170,7 @@ export class ObjectGatherer {
     }
     const earlier = this.#kept.get(object);
     if (earlier !== undefined) {
-      const reason = `duplicates the one in ${placeOf(earlier.origin)}; the last wins`;
+      const reason = `duplicates the one in ${placeText(earlier)}; the last wins`;
       this.#diagnostics.push(locate(written, fieldWarning("duplicate-object", "", reason)));
       this.#kept.delete(object);
     }
@@ -208,13 +208,8 @@ export function servicesByName({ services }: FileObjects): Map<ServiceName, From
 }
 
 /** Formats the position of an object for a message about another one. */
-export function placeText({ origin, document }: WrittenObject): string {
-  const line = document?.lineOf(splitPath(origin.path));
-  return line === undefined
-    ? `${inputName(origin.file)}, document ${origin.document}`
-    : `${inputName(origin.file)}:${line}`;
-}
-
-function placeOf({ file, document, path }: Origin): string {
-  return `${inputName(file)}, document ${document}${path === "" ? "" : `, ${path}`}`;
+export function placeText({ origin: { file, document: number, path }, document }: WrittenObject): string {
+  const line = document?.lineOf(splitPath(path));
+  if (line !== undefined) return `${inputName(file)}:${line}`;
+  return `${inputName(file)}, document ${number}${path === "" ? "" : `, ${path}`}`;
 }

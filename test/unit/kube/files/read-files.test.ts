@@ -194,6 +194,18 @@ describe("readFiles", () => {
     expect(await names(directory, file, `${directory}/./a.yaml`)).toEqual(["town/a"]);
   });
 
+  test.each([
+    [true, ":1"],
+    [false, ", document 1, items[0]"],
+  ])("names the place of an object that another one replaces, thorough: %s", async (thorough, place) => {
+    const items = [service("a"), service("a")];
+    const file = write("a.json", JSON.stringify({ apiVersion: "v1", kind: "ServiceList", items }));
+    const { diagnostics } = await readFiles([file], stdin(), { thorough });
+    expect(diagnostics).toMatchObject([
+      { path: "items[1]", reason: `duplicates the one in ${file}${place}; the last wins` },
+    ]);
+  });
+
   test("counts a kustomization without a kind, which kustomize allows, among other kinds", async () => {
     const text = stringify({ resources: ["service.yaml"] });
     const found = await Promise.all([
