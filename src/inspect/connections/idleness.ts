@@ -59,8 +59,7 @@ function timeoutName(protocol: Flow["protocol"], state: string): string {
 
 /** The timeout while data are unacknowledged or sent again. */
 function waitingTimeout(timeouts: ConntrackTimeouts): number | undefined {
-  const known = ["unacknowledged", "max_retrans"].flatMap(
-    (name) => timeouts.get(`tcp_timeout_${name}`) ?? [],
-  );
+  const names = ["tcp_timeout_unacknowledged", "tcp_timeout_max_retrans"];
+  const known = names.flatMap((name) => timeouts.get(name) ?? []);
   return known.length === 0 ? undefined : Math.max(...known);
 }

@@ -124,16 +124,17 @@ function judgeForward(table: string, program: string, { chains = [] }: Migration
  */
 function ipvsFindings({ settings, ipvsSchedulers, objects }: MigrationFacts): HostFinding[] {
   const arp = ARP_SETTINGS.filter((path) => (settings.get(path) ?? 0) !== 0);
-  const arpChange = ok(
-    listText(arp.map((path) => `${settingName(path)} is ${settings.get(path)}`)),
-    "strictARP, which load balancers such as MetalLB need with ipvs, is not needed: no interface has the addresses of Services",
-    "set them to 0 once kube-proxy is gone, unless other software needs them",
-  );
+  const arpChange = () =>
+    ok(
+      listText(arp.map((path) => `${settingName(path)} is ${settings.get(path)}`)),
+      "strictARP, which load balancers such as MetalLB need with ipvs, is not needed: no interface has the addresses of Services",
+      "set them to 0 once kube-proxy is gone, unless other software needs them",
+    );
   const context = "problem" in objects ? undefined : objects.nodeContext[0];
   const of = { context, schedulers: ipvsSchedulers };
   return [
     ...named("migration-cluster-ips", [CLUSTER_IPS_CHANGE]),
-    ...named("migration-strict-arp", arp.length === 0 ? [] : [arpChange]),
+    ...named("migration-strict-arp", arp.length === 0 ? [] : [arpChange()]),
     ...FEATURES.flatMap(({ ipvs }) => (ipvs ? named(ipvs.check as FeatureCheck, ipvs.findings(of)) : [])),
   ];
 }

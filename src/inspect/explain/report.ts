@@ -81,13 +81,15 @@ function portReport({ port, connections }: PortConnections, input: ExplainInput,
 }
 
 /**
- * The connections that fail, for some clients at random or for all, or whose frontend belongs to another
- * Service.
+ * Whether a connection to a Service fails, for some clients at random or for all, or its frontend belongs to
+ * another one.
  */
+function isProblem({ frontend, verdict }: Explanation, service: ServiceName): boolean {
+  return hasFailed(verdict) || frontend?.service !== service;
+}
+
 function withProblemsOnly(report: PortReport): PortReport[] {
-  const explanations = report.explanations.filter(
-    ({ frontend, verdict }) => hasFailed(verdict) || frontend?.service !== report.service,
-  );
+  const explanations = report.explanations.filter((one) => isProblem(one, report.service));
   return explanations.length === 0 ? [] : [{ ...report, explanations }];
 }
 
@@ -101,7 +103,7 @@ function hasFailed({ result, cause }: Verdict): boolean {
 export function hasFailures(report: Report): boolean {
   if (report.kind === "not-served") return false;
   if (report.kind === "connection") return hasFailed(report.explanation.verdict);
-  return report.ports.some((port) => withProblemsOnly(port).length > 0);
+  return report.ports.some((port) => port.explanations.some((one) => isProblem(one, port.service)));
 }
 
 /** The output of `--output json`: schemas/explain.schema.json. */
