@@ -93,9 +93,9 @@ function objectErrors(kind: CheckedKind, subject: WrittenObject): readonly Field
 /** The annotations of nft-proxy, by the kind that has them. */
 const ANNOTATIONS = { Service: SERVICE_ANNOTATIONS, EndpointSlice: SLICE_ANNOTATIONS, ServiceCIDR: [] };
 
-/** The decoder of an object that is used has reported the annotations with nft-proxy's prefix. */
 function annotationWarnings(kind: CheckedKind, subject: WrittenObject): FieldDiagnostic[] {
   const annotations = annotationsOf(subject);
+  // The decoder of an object that is used has reported those with nft-proxy's prefix.
   const isDecoded = "value" in subject;
   const found = [
     ...(isDecoded ? [] : unknownAnnotations(ANNOTATIONS[kind], annotations)),
@@ -113,7 +113,7 @@ function unknownExclusion(annotation: string): { readonly annotation: string; re
   return [{ annotation, reason: withHint("names no diagnostic", didYouMean(code, DIAGNOSTIC_CODES)) }];
 }
 
-/** A value that the API server gives to one Service only, as it is called in messages. */
+/** A value that the API server gives to one Service only; `text` is the value in messages. */
 interface Allocated extends LocatedText {
   readonly key: string;
 }

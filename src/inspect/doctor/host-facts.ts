@@ -78,11 +78,11 @@ export async function gatherFacts(host: DoctorHost, nft: Nft, settingPaths: read
     nft: await gatherNft(nft),
     hostNfts: await gatherHostNft(host, nft.path),
     kernel: await gatherKernel(host),
-    /** undefined when it cannot be read. */
+    /** The text of /proc/self/status; undefined when it cannot be read. */
     processStatus: await host.files.read("/proc/self/status").catch(() => undefined),
     settings: await gatherSettings(host, settingPaths),
     interfaces: await gatherInterfaces(host),
-    /** undefined if it does not run. */
+    /** Such as `1.8.0.3`; undefined if it does not run. */
     socatVersion: await socatVersion(host.run),
     chains: await gatherChains(nft),
     /** Tables of other software with very many sets; empty if they cannot be counted. */
@@ -175,8 +175,9 @@ export async function gatherInterfaces({ files }: DoctorHost): Promise<ReadonlyS
 }
 
 /**
- * Reads traces of other service proxies outside of nftables: the tables of the legacy iptables, and the
- * scheduler of each virtual server of IPVS.
+ * Reads traces of other service proxies outside of nftables: the tables of the legacy iptables
+ * (/proc/net/ip_tables_names and ip6_tables_names), and the scheduler of each virtual server of IPVS
+ * (/proc/net/ip_vs).
  */
 export async function gatherTraces({ files }: DoctorHost) {
   const read = (path: string) => files.read(path).catch(() => "");

@@ -114,6 +114,7 @@ function iptablesTables(traces: ProxyTraces): string[] {
   return tablesWith("KUBE-SERVICES", traces).filter((table) => own.includes(table) || !ipvs.includes(table));
 }
 
+/** Returns traces of kube-proxy's ipvs mode that no other software leaves. */
 function ipvsTraces(traces: ProxyTraces): string[] {
   const tables = tablesWith("KUBE-NODE-PORT", traces);
   return [

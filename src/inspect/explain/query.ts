@@ -85,7 +85,7 @@ function viewsOfRanges(views: readonly ServicePortView[], number: number): Servi
 }
 
 /**
- * Makes a connection to each frontend of some Services, in the order of their names.
+ * Makes a connection to each frontend of the Services of these names, in their order.
  * @param problemsOnly whether to skip frontends that the desired state serves to every client
  */
 export function allConnections(

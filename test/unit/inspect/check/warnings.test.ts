@@ -176,6 +176,21 @@ const rows: readonly {
     ],
   },
   {
+    name: "one load-balancer address of two Services",
+    text: ["web", "other"]
+      .map((name) =>
+        service({
+          name,
+          spec: "  type: LoadBalancer",
+          status: "status: {loadBalancer: {ingress: [{hostname: lb.example}, {ip: 192.0.2.9}]}}",
+        }),
+      )
+      .join(""),
+    warnings: [
+      "8 status.loadBalancer.ingress[1].ip 192.0.2.9 tcp 80 goes to shop/other:http/tcp (FILE:10), which is older or comes first by name",
+    ],
+  },
+  {
     name: "one external IP with different ports of two Services",
     text: `${service({ spec: "  externalIPs: [192.0.2.9]" })}${service({ name: "other", spec: "  externalIPs: [192.0.2.9]" }).replace("80", "81")}`,
     warnings: [],
