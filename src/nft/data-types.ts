@@ -6,7 +6,7 @@ import type { DataType } from "./ast/ruleset.ts";
  * The type of a constant, by nft's names: those of our own sets and a few more. nft's JSON omits it, but the
  * compared field implies it. Constants of type `other` are kept as they are. Source: nft(8), "Data types".
  */
-export type ConstantType = DataType | "mark" | "dscp" | "tcp_flag" | "ifname" | "other";
+export type ConstantType = DataType | "mark" | "tcp_flag" | "ifname" | "other";
 
 /**
  * An expression of each data type, to declare keys of sets and maps (`typeof`). Declared by type name with
@@ -85,7 +85,6 @@ function typeOfField(protocol: string, field: string): ConstantType {
   }
   if (field === "protocol" || field === "nexthdr") return "inet_proto";
   if (field === "flags" && protocol === "tcp") return "tcp_flag";
-  if (field === "dscp") return field;
   return field === "dport" || field === "sport" ? "inet_service" : "other";
 }
 

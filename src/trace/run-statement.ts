@@ -2,7 +2,6 @@ import { isRecord } from "../base/text.ts";
 import type { AnyExpression, AnyLookup, AnySet, AnyStatement, AnyUpdate } from "../nft/ast/any-table.ts";
 import type { ElementStatement, Verdict } from "../nft/ast/json.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
-import { typeOfExpression } from "../nft/data-types.ts";
 import { splitParts, verdictJson, verdictText } from "../nft/elements.ts";
 import { addEffect, type Branch, type Evaluated, UNKNOWN } from "./branch.ts";
 import { expressionValue } from "./expression-value.ts";
@@ -23,13 +22,9 @@ const ACCEPT: Verdict = { accept: null };
 /** `flow` only changes the path of later packets, and `ct timeout` the lifetime of the connection. */
 const PASSIVE = ["match", "counter", "flow", "ct timeout", "noEffect", "condition"];
 
-/** Whether a statement only compares, counts or logs, or sets a field that nothing here reads. */
+/** Whether a statement only compares, counts or logs. */
 export function isPassive(statement: AnyStatement): boolean {
-  return PASSIVE.some((kind) => kind in statement) || ("mangle" in statement && isUnread(statement.mangle));
-}
-
-function isUnread({ key }: Mangle): boolean {
-  return typeof key === "object" && "payload" in key && typeOfExpression(key) === "dscp";
+  return PASSIVE.some((kind) => kind in statement);
 }
 
 /** Runs one statement on the current packet. */
@@ -87,10 +82,11 @@ type Mangle = Extract<AnyStatement, { readonly mangle: unknown }>["mangle"];
 function runMangle(branch: Branch, { key, value }: Mangle): Result {
   const assigned = expressionValue(branch, value);
   if (assigned === undefined) return "break";
-  if (isUnread({ key, value })) return "continue";
   const number = typeof assigned === "number" ? assigned : undefined;
   const isHash = typeof value === "object" && "jhash" in value;
   if (typeof key !== "object") return "not-understood";
+  // Nothing that is evaluated reads this field.
+  if ("payload" in key && "field" in key.payload && key.payload.field === "dscp") return "continue";
   if ("ct" in key && key.ct.key === "mark") branch.connectionMark = number;
   else if ("meta" in key && (key.meta.key === "mark" || key.meta.key === "priority")) {
     branch[key.meta.key] = number;

@@ -11,9 +11,9 @@ import type {
 import type { Expression, LookupOf, Rule, Statement, UpdateOf } from "../ast/json.ts";
 import { type ConstantType, typeOfExpression } from "../data-types.ts";
 import { canonicalAddresses } from "./address.ts";
-import { bitsOf, parseClassid, TCP_FLAGS } from "./constant.ts";
+import { bitsOf, DSCP, parseClassid, TCP_FLAGS } from "./constant.ts";
 import { readRule } from "./rule.ts";
-import { asFlags, asList, asObjectOf, asTagged, asText, notUnderstood } from "./shape.ts";
+import { asFlags, asList, asNumber, asObjectOf, asTagged, asText, notUnderstood } from "./shape.ts";
 
 /**
  * Brings a rule from any nft's JSON to its canonical form, which we also write: equal rules give the same
@@ -48,10 +48,27 @@ function canonicalStatement(statement: AnyStatement): Statement {
   }
   if ("reject" in statement) return canonicalReject(statement.reject);
   if ("notUnderstood" in statement) throw errorOf(statement);
-  if ("noEffect" in statement) throw neverOurs(statement.noEffect);
+  if ("noEffect" in statement) return canonicalDscp(statement.noEffect);
   if ("condition" in statement) throw neverOurs(statement.condition);
   if ("snat" in statement) throw neverOurs(statement);
   return statement;
+}
+
+/** `ip dscp set af11`, with the number. */
+function canonicalDscp(statement: unknown): Statement {
+  const [kind, body] = asTagged(statement, "statement");
+  if (kind !== "mangle") throw neverOurs(statement);
+  const { key, value } = asObjectOf(body, ["key", "value"], kind);
+  const { payload } = asObjectOf(key, ["payload"], "assignment");
+  const { protocol, field } = asObjectOf(payload, ["protocol", "field"], "payload");
+  if (field !== "dscp") throw neverOurs(statement);
+  const number = typeof value === "string" ? DSCP[value] : undefined;
+  return {
+    mangle: {
+      key: { payload: { protocol: asText(protocol, "payload"), field } },
+      value: number ?? asNumber(value, "dscp"),
+    },
+  };
 }
 
 /** The error for a known statement that our rules never have. */

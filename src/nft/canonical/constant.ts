@@ -28,7 +28,7 @@ export const TCP_FLAGS: Readonly<Record<string, number>> = {
 };
 
 /** Values of the DSCP field by nft's names. Source: src/proto.c, nft 1.1.3. */
-const DSCP: Readonly<Record<string, number>> = {
+export const DSCP: Readonly<Record<string, number>> = {
   ...Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`cs${i}`, 8 * i])),
   ...Object.fromEntries(
     [1, 2, 3, 4].flatMap((i) => [1, 2, 3].map((drop) => [`af${i}${drop}`, 8 * i + 2 * drop])),
@@ -37,8 +37,8 @@ const DSCP: Readonly<Record<string, number>> = {
 };
 
 /**
- * Reads a constant: addresses as canonical text, protocols by name, all numbers, classids, DSCP values and
- * TCP flags as numbers. Keeps references to sets (`@name`) and constants of other types.
+ * Reads a constant: addresses as canonical text, protocols by name, all numbers, classids and TCP flags as
+ * numbers. Keeps references to sets (`@name`) and constants of other types.
  * @throws AppError NFT_OUTPUT if it is not of its type
  */
 export function readConstant(value: string | number, type: ConstantType): string | number {
@@ -56,8 +56,6 @@ export function readConstant(value: string | number, type: ConstantType): string
       return parseProtocol(value);
     case "classid":
       return parseClassid(value);
-    case "dscp":
-      return (typeof value === "string" ? DSCP[value] : undefined) ?? asNumber(value, "dscp");
     case "tcp_flag":
       return (typeof value === "string" ? TCP_FLAGS[value] : undefined) ?? asNumber(value, "flag");
     case "ifname":

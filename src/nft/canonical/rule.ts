@@ -31,8 +31,8 @@ const XT_WITHOUT_EFFECT = new Set([
   "target TRACE",
 ]);
 
-/** Packet fields that affect neither the path of a packet nor its addresses, and that our rules never set. */
-const HARMLESS_FIELDS = new Set(["ecn", "ttl", "hoplimit", "flowlabel"]);
+/** Packet fields that affect neither the path of a packet nor its addresses. */
+const HARMLESS_FIELDS = new Set(["dscp", "ecn", "ttl", "hoplimit", "flowlabel"]);
 const HARMLESS_META = new Set(["nftrace", "secmark", "broute"]);
 
 /**

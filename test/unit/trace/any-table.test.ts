@@ -113,11 +113,6 @@ describe("comparisons of other software's rules", () => {
     ["the address before translation", [is({ ct: { key: "ip daddr", dir: "original" } }, "10.96.0.1")], true],
     ["a mark that nobody set", [is({ "&": [meta("mark"), 255] }, 0, "!=")], false],
     ["a flow table, which later packets take", [{ flow: { op: "add", flowtable: "@f" } }], true],
-    [
-      "a DSCP value, which nothing here reads",
-      [{ mangle: { key: field("ip", "dscp"), value: "cs1" } }],
-      true,
-    ],
     ["counters and logs", [{ counter: { packets: 0, bytes: 0 } }, { log: { prefix: "x" } }], true],
     [
       "a concatenation with a protocol by number, written into the rule",
@@ -423,9 +418,13 @@ describe("statements that are not understood", () => {
     expect(evaluate(tables, host, tcp)[0]?.kind).toBe(kind);
   });
 
-  test("that only set a DSCP value within a rate do not matter", () => {
-    const set = { mangle: { key: field("ip", "dscp"), value: "ef" } };
-    expect(kindOf([{ limit: { rate: 5, burst: 5, per: "second" } }, set])).toBe("delivered");
+  test("that set a DSCP value, which nothing here reads, divide no packets and end no rule", () => {
+    const set = (value: unknown) => ({ mangle: { key: field("ip", "dscp"), value } });
+    const strange = { map: { key: field("ip", "daddr"), data: "@absent" } };
+    const random = { numgen: { mode: "random", mod: 64, offset: 0 } };
+    expect(evaluate(tablesWith([set(random)]), host, tcp)).toHaveLength(1);
+    expect(kindOf([set(strange), drop])).toBe("dropped");
+    expect(kindOf([{ limit: { rate: 5, burst: 5, per: "second" } }, set("ef")])).toBe("delivered");
   });
 
   test("are shown in the text that nft prints", () => {
