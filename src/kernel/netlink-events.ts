@@ -113,7 +113,7 @@ export class NetlinkEvents {
         this.#program = this.#open(false);
         end = await this.#follow();
       }
-      this.#end(socketFailure(this.#parts.socat, end));
+      this.#end(socketFailure(this.#program, end));
     } catch (error) {
       this.#end(error);
     }

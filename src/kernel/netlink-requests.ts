@@ -115,7 +115,7 @@ export class NetlinkRequests {
     });
     try {
       const next = await program.output.next();
-      if (next.done === true) throw late ?? socketFailure(this.#socat, await program.ended);
+      if (next.done === true) throw late ?? socketFailure(program, await program.ended);
       return next.value;
     } finally {
       timer.cancel();

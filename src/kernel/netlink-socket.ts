@@ -93,7 +93,7 @@ function address(groups: number): string {
 }
 
 /** Returns the error for a socat that ended or could not be started. */
-export function socketFailure(path: string = SOCAT, end: ProgramEnd): AppError {
+export function socketFailure({ command }: OpenProgram, end: ProgramEnd): AppError {
   // Its input stays open, so it only exits with 0 after an error of the socket, which socat 1.8 does not
   // report.
   if (end.exitCode === 0) {
@@ -101,5 +101,5 @@ export function socketFailure(path: string = SOCAT, end: ProgramEnd): AppError {
     return new AppError("HOST", "lost notifications of nftables: the kernel's buffer was full", { evidence });
   }
   const missing = "install the package socat, through which nft-proxy reads the kernel's tables";
-  return programError([path], end, missing);
+  return programError(command, end, missing);
 }

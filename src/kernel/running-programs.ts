@@ -16,11 +16,10 @@ const DENIED = /Operation not permitted|Permission denied|you must be root/;
 
 /**
  * The error of a program that ended, or could not be started.
- * @param command its path and arguments
  * @param missing the hint if it could not be started
  */
 export function programError(
-  command: readonly [path: string, ...args: string[]],
+  command: OpenProgram["command"],
   { exitCode, signal, startError, stderr }: ProgramEnd,
   missing = "nft-proxy doctor names the programs that this host lacks",
 ): AppError {
@@ -33,6 +32,16 @@ export function programError(
     evidence: { command: command.join(" "), stderr: said },
     hint: DENIED.test(said) ? "run as root or with CAP_NET_ADMIN" : undefined,
   });
+}
+
+async function* linesOf(pieces: AsyncIterable<string>): AsyncGenerator<string, void, undefined> {
+  let rest = "";
+  for await (const text of pieces) {
+    const lines = `${rest}${text}`.split("\n");
+    rest = lines.pop() ?? "";
+    yield* lines;
+  }
+  if (rest !== "") yield rest;
 }
 
 /** A program that runs until it is stopped. */
@@ -63,7 +72,7 @@ export const followLines: FollowLines = (path, args, onLine) => {
   const child = execa(path, args, { ...OPEN_OPTIONS, stdin: "ignore", cleanup: true });
   let isStopped = false;
   const follow = async () => {
-    for await (const line of child) onLine(line);
+    for await (const line of linesOf(child.stdout.setEncoding("utf8"))) onLine(line);
     const end = processResult(await child);
     if (!isStopped) throw programError([path, ...args], end);
   };
@@ -76,6 +85,8 @@ export const followLines: FollowLines = (path, args, onLine) => {
 
 /** A program that gets bytes and prints bytes until it is killed. */
 export interface OpenProgram {
+  /** Its path and arguments. */
+  readonly command: readonly [path: string, ...args: string[]];
   /** Undefined when it could not be started. */
   readonly pid: number | undefined;
   /** Its output. The program waits while it is not read. */
@@ -107,6 +118,7 @@ export function openProgram(
   // A program that ends without reading all of its input (EPIPE) shows the reason by its exit code.
   child.stdin.on("error", () => {});
   return {
+    command: [path, ...args],
     pid: child.pid,
     output: child.stdout[Symbol.asyncIterator](),
     write: (bytes) => void child.stdin.write(bytes),

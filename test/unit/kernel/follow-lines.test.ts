@@ -21,6 +21,7 @@ describe("followLines", () => {
     ["ends by itself", "sh", ["-c", "echo no >&2; exit 0"], "sh failed: no"],
     ["ends without a word", "sh", ["-c", "exit 3"], "sh failed: exit code 3"],
     ["cannot be started", "/nonexistent/nft", [], "cannot start /nonexistent/nft (ENOENT)"],
+    ["is below a file", "/etc/passwd/nft", [], "cannot start /etc/passwd/nft (ENOTDIR)"],
   ])("rejects when the program %s", async (_what, path, args, message) => {
     await expect(followLines(path, args, () => {}).ended).rejects.toMatchObject({ code: "HOST", message });
   });
