@@ -4,7 +4,7 @@ import type { ProxyOptions } from "../config/options.ts";
 import { workingFeatures } from "../features/selection.ts";
 import { hostFiles, onlineCores } from "../kernel/host.ts";
 import type { Nft } from "../kernel/nft.ts";
-import { applySettings, conntrackSettings, oomScoreSetting } from "../kernel/sysctl.ts";
+import { applySettings, conntrackSettings, setOomScore } from "../kernel/sysctl.ts";
 import { removeStaleTraceTables } from "../kernel/trace-tables.ts";
 import { checkFeatures, type UnsupportedFeature } from "../sync/supported-options.ts";
 
@@ -13,12 +13,12 @@ import { checkFeatures, type UnsupportedFeature } from "../sync/supported-option
  * warning for each failure.
  */
 export async function setUpHost(options: ProxyOptions, logger: Logger): Promise<void> {
+  await setOomScore(hostFiles, options.oomScoreAdj, logger);
   const ofConntrack = conntrackSettings(options.conntrack, await onlineCores(hostFiles));
   const ofFeatures = workingFeatures(options).flatMap(
     ({ kernelSettings }) => kernelSettings?.(options.settings) ?? [],
   );
-  const settings = [oomScoreSetting(options.oomScoreAdj), ...ofConntrack, ...ofFeatures];
-  await applySettings(hostFiles, settings, logger);
+  await applySettings(hostFiles, [...ofConntrack, ...ofFeatures], logger);
 }
 
 /**

@@ -23,9 +23,10 @@ export interface KernelSetting {
   readonly onlyRaise: boolean;
 }
 
-/** The setting of this process's own `oom_score_adj` (-1000..1000). */
-export function oomScoreSetting(value: number): KernelSetting {
-  return { path: "/proc/self/oom_score_adj", value, onlyRaise: false };
+/** Sets this process's own `oom_score_adj` (-1000..1000). */
+export async function setOomScore(files: HostFiles, value: number, logger: Logger): Promise<void> {
+  const setting = { path: "/proc/self/oom_score_adj", value, onlyRaise: false };
+  await applySettings(files, [setting], logger, "lowering it needs the capability SYS_RESOURCE");
 }
 
 /**
@@ -72,11 +73,13 @@ function seconds(milliseconds: number): number {
 /**
  * Applies the settings that differ from the current values. Logs one warning for each reason why some cannot
  * be changed.
+ * @param hint what to do then; undefined for the advice on conntrack's settings
  */
 export async function applySettings(
   files: HostFiles,
   settings: readonly KernelSetting[],
   logger: Logger,
+  hint?: string,
 ): Promise<void> {
   const refused = new Map<string, KernelSetting[]>();
   for (const setting of settings) {
@@ -85,7 +88,8 @@ export async function applySettings(
   }
   for (const [reason, failed] of refused) {
     const wanted = failed.map(({ path, value }) => `${path}=${value}`);
-    logger.warn({ settings: wanted, error: reason, hint: hintFor(reason) }, "cannot change kernel settings");
+    const fields = { settings: wanted, error: reason, hint: hint ?? hintFor(reason) };
+    logger.warn(fields, "cannot change kernel settings");
   }
 }
 
@@ -113,7 +117,7 @@ function hintFor(reason: string): string {
     case "EROFS":
     case "EACCES":
     case "EPERM":
-      return "run privileged in the host's network namespace, or set them on the host (sysctl.d) and the options to 0; lowering oom_score_adj needs the capability SYS_RESOURCE";
+      return "run privileged in the host's network namespace, or set them on the host (sysctl.d) and the options to 0";
     default:
       return "set them on the host (sysctl.d) and the options to 0";
   }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ConntrackSettings } from "../../../src/kernel/sysctl.ts";
-import { applySettings, conntrackSettings, oomScoreSetting } from "../../../src/kernel/sysctl.ts";
+import { applySettings, conntrackSettings, setOomScore } from "../../../src/kernel/sysctl.ts";
 import { FakeHostFiles } from "../../support/fake-host-files.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
 
@@ -72,16 +72,16 @@ describe("applySettings", () => {
   );
 
   test("sets the out-of-memory score, which may be negative, and says which right it needs", async () => {
-    const score = oomScoreSetting(-998);
-    const files = new FakeHostFiles({ [score.path]: "0\n" });
-    await applySettings(files, [score], memoryLogger());
-    expect(files.texts.get(score.path)).toBe("-998");
-    const refusing = new FakeHostFiles({ [score.path]: "-997\n" }, { [score.path]: "EACCES" });
+    const path = "/proc/self/oom_score_adj";
+    const files = new FakeHostFiles({ [path]: "0\n" });
+    await setOomScore(files, -998, memoryLogger());
+    expect(files.texts.get(path)).toBe("-998");
+    const refusing = new FakeHostFiles({ [path]: "-997\n" }, { [path]: "EACCES" });
     const logger = memoryLogger();
-    await applySettings(refusing, [oomScoreSetting(-997)], logger);
+    await setOomScore(refusing, -997, logger);
     expect(logger.lines).toEqual([]);
-    await applySettings(refusing, [score], logger);
-    const hint = expect.stringContaining("SYS_RESOURCE");
+    await setOomScore(refusing, -998, logger);
+    const hint = "lowering it needs the capability SYS_RESOURCE";
     expect(logger.lines).toMatchObject([{ level: "warn", fields: { error: "EACCES", hint } }]);
   });
 
@@ -95,7 +95,11 @@ describe("applySettings", () => {
     await applySettings(files, settings, logger);
     expect(files.texts.get("/last")).toBe("100");
     expect(logger.lines.filter(({ level }) => level === "warn").map(({ fields }) => fields)).toMatchObject([
-      { settings: ["/max=100", "/timeout=100"], error: "EROFS" },
+      {
+        settings: ["/max=100", "/timeout=100"],
+        error: "EROFS",
+        hint: expect.stringMatching(/^run privileged .* to 0$/),
+      },
       { settings: ["/absent=100"], error: "ENOENT", hint: expect.stringContaining("nf_conntrack") },
     ]);
   });
