@@ -59,7 +59,7 @@ export interface RawPayload {
  */
 export interface JhashOf<Other> {
   readonly mod: number;
-  readonly seed?: number;
+  readonly seed: number | ([Other] extends [never] ? never : undefined);
   readonly offset: number;
   readonly expr: ExpressionOf<Other>;
 }

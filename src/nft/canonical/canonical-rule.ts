@@ -147,8 +147,9 @@ function canonicalExpression(expression: AnyExpression, type: ConstantType = "ot
   if ("prefix" in expression || "range" in expression) return canonicalSet([expression], type);
   if ("map" in expression) return { map: canonicalLookup(expression.map) };
   if ("jhash" in expression) {
-    const { jhash } = expression;
-    return { jhash: { ...jhash, expr: canonicalExpression(jhash.expr) } };
+    const { seed, expr } = expression.jhash;
+    if (seed === undefined) throw notUnderstood("jhash seed", seed);
+    return { jhash: { ...expression.jhash, seed, expr: canonicalExpression(expr) } };
   }
   if ("|" in expression) return { "|": canonicalOperands(expression["|"]) };
   if ("&" in expression) return { "&": canonicalOperands(expression["&"]) };

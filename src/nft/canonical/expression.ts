@@ -97,7 +97,7 @@ function readJhash(body: unknown): AnyExpression {
   return {
     jhash: {
       mod: asNumber(mod, "jhash modulus"),
-      ...(seed !== undefined && { seed: asNumber(seed, "jhash seed") }),
+      seed: seed === undefined ? undefined : asNumber(seed, "jhash seed"),
       offset: readOffset(offset),
       expr: readExpression(expr),
     },

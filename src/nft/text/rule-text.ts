@@ -22,8 +22,7 @@ function statementText(statement: Statement): string {
   if ("match" in statement) {
     const { op, left, right } = statement.match;
     // Omitted if implied, as nft does.
-    const isImplied = op === "in" || (op === "==" && !isOperation(left));
-    const operator = isImplied ? "" : ` ${op}`;
+    const operator = op !== "==" && op !== "in" ? ` ${op}` : isOperation(left) ? " ==" : "";
     return `${expressionText(left)}${operator} ${expressionText(right, typeOfExpression(left))}`;
   }
   if ("mangle" in statement) {
@@ -90,8 +89,8 @@ export function expressionText(expression: Expression, type: ConstantType = "oth
   }
   if ("jhash" in expression) {
     const { mod, seed, offset, expr } = expression.jhash;
-    const seedText = seed === undefined ? "" : ` seed 0x${seed.toString(16)}`;
-    return `jhash ${expressionText(expr)} mod ${mod}${seedText}${offset === 0 ? "" : ` offset ${offset}`}`;
+    const seedText = `0x${seed.toString(16)}`;
+    return `jhash ${expressionText(expr)} mod ${mod} seed ${seedText}${offset === 0 ? "" : ` offset ${offset}`}`;
   }
   if ("|" in expression) return operationText(expression["|"], "|");
   return "&" in expression ? operationText(expression["&"], "&") : operationText(expression["^"], "^");

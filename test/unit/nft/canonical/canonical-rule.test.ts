@@ -146,6 +146,7 @@ describe("canonicalRule", () => {
     ["an address", match(saddr, "10.0.0")],
     ["a reject", { reject: { type: "icmp", expr: "host-unreachable" } }],
     ["a mark", match(mark, "many")],
+    ["a seed that the kernel chose", match({ jhash: { mod: 2, expr: saddr } }, 0)],
     ["a DSCP value", { mangle: { key: { payload: { protocol: "ip", field: "dscp" } }, value: "many" } }],
     ["a TTL", { mangle: { key: { payload: { protocol: "ip", field: "ttl" } }, value: 7 } }],
   ])("refuses %s that it does not know", (_, statement) => {

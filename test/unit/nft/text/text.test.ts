@@ -81,6 +81,7 @@ describe("ruleText", () => {
     ["meta priority 0:5", match({ meta: { key: "priority" } }, 5)],
     ["meta mark 0x00000005", match(mark, 5)],
     ["meta mark & 0x00000001 == 0x00000000", match({ "&": [mark, 1] }, 0)],
+    ["ct state & 1 == new", match({ "&": [{ ct: { key: "state" } }, 1] }, "new", "in")],
     ["ct state != new", match({ ct: { key: "state" } }, "new", "!=")],
     ["fib daddr . iif type local", match({ fib: { flags: ["daddr", "iif"], result: "type" } }, "local")],
     ["ip saddr != @cluster-ips", match(saddr, "@cluster-ips", "!=")],
