@@ -20,6 +20,17 @@ export interface DriftRepairParts {
   readonly reconciler: Pick<Reconciler, "state">;
 }
 
+/** A change of our tables by another program. */
+interface Drift {
+  /** The differences to repair; undefined if they are unknown. */
+  readonly found: readonly TableDelta[] | undefined;
+  readonly message: string;
+  readonly fields: () => LogFields;
+  readonly options?: RepairOptions;
+  /** Milliseconds. */
+  readonly longestPause?: number;
+}
+
 /**
  * Pause after a repair, in durations of the repair: if two programs undo each other's rules, repairs take at
  * most a tenth of the time.
@@ -92,9 +103,13 @@ export class DriftRepair implements SyncSubscriber {
     const { isForeign, messages, author } = commit;
     const missing = isForeign ? messages.flatMap(deletedTable) : [];
     if (missing.length > 0) {
-      const fields = { tables: missing.map(({ family, table }) => `${family} ${table}`), by: author };
-      const line = [fields, "tables missing: rebuilding"] as const;
-      this.#drifted(missing, line, byAuthor(author), LONGEST_WITHOUT_TABLES);
+      this.#drifted({
+        found: missing,
+        message: "tables missing: rebuilding",
+        fields: () => ({ tables: missing.map(({ family, table }) => `${family} ${table}`), by: author }),
+        options: byAuthor(author),
+        longestPause: LONGEST_WITHOUT_TABLES,
+      });
     }
     const rest = messages.filter(({ family }) => missing.every((table) => table.family !== family));
     if (rest.length === 0) return;
@@ -107,36 +122,29 @@ export class DriftRepair implements SyncSubscriber {
 
   /** Repairs differences that a comparison found. */
   foundDifferences(found: readonly TableDelta[]): void {
-    const fields = { found: driftText(found) };
-    this.#drifted(found, [fields, "rules differ from the desired state: repairing"], {
-      comparisonReason: "drift",
+    this.#drifted({
+      found,
+      message: "rules differ from the desired state: repairing",
+      fields: () => ({ found: driftText(found) }),
+      options: { comparisonReason: "drift" },
     });
   }
 
   /** Rebuilds tables that could be parsed before and contain something unknown now. */
   foundUnreadable(reason: string): void {
-    this.#drifted(undefined, [{ error: reason }, "our tables cannot be parsed: rebuilding"]);
+    const message = "our tables cannot be parsed: rebuilding";
+    this.#drifted({ found: undefined, message, fields: () => ({ error: reason }) });
   }
 
-  /**
-   * Repairs immediately, or after a pause if earlier repairs took much of the time.
-   * @param found the differences to repair; undefined if they are unknown
-   * @param line of the log
-   * @param longestPause milliseconds
-   */
-  #drifted(
-    found: readonly TableDelta[] | undefined,
-    [fields, message]: readonly [fields: LogFields, message: string],
-    options: RepairOptions = {},
-    longestPause = LONGEST_PAUSE,
-  ): void {
+  /** Repairs immediately, or after a pause if earlier repairs took much of the time. */
+  #drifted({ found, message, fields, options = {}, longestPause = LONGEST_PAUSE }: Drift): void {
     if (this.#waiting !== undefined) return;
     const { clock, loop } = this.#parts;
     const left = this.#pausesEndAt - CREDIT - clock.monotonic();
     const pause = Math.max(0, Math.min(longestPause, left));
     const hint = "another program keeps changing our rules: delaying repairs";
     const delay = pause === 0 ? {} : { hint, delaySeconds: pause / 1000 };
-    this.#logger.warn({ ...fields, ...delay }, message);
+    this.#logger.warn({ ...fields(), ...delay }, message);
     if (pause > 0) {
       this.#waiting = clock.after(pause, () => {
         this.#waiting = undefined;
@@ -162,8 +170,8 @@ export class DriftRepair implements SyncSubscriber {
       ? [...declarations, ...unexplained(deltas, [...declarations, ...reconciler.state.pending()])]
       : await verifier.recheck("everything");
     if (found?.length === 0) return;
-    const line = [{ by: author }, "another program changed the rules: repairing"] as const;
-    this.#drifted(found, line, byAuthor(author));
+    const message = "another program changed the rules: repairing";
+    this.#drifted({ found, message, fields: () => ({ by: author }), options: byAuthor(author) });
   }
 }
 

@@ -393,7 +393,17 @@ describe("Verifier.find", () => {
   test("works without the kernel's notifications, and before it was started", async () => {
     const { verifier, events } = await setUp({ isStarted: false });
     events.isTrusted = false;
-    expect(await verifier.find()).toMatchObject({ at: 0, comparison: { kind: "compared", differences: [] } });
+    const comparison = { kind: "compared", differences: [] };
+    expect(await verifier.find()).toEqual({ at: 0, took: 0, comparison, inDoubt: false });
+  });
+
+  test("reports nothing before the verifier was started", async () => {
+    const { verifier, fake, found, verified, unreadable, lose } = await setUp({ isStarted: false });
+    lose();
+    expect((await verifier.find()).comparison).toMatchObject({ differences: [{ family: "ip" }] });
+    fake.broken = "Error: something foreign";
+    expect((await verifier.find()).comparison.kind).toBe("unreadable");
+    expect([found, verified, unreadable]).toEqual([[], [100_000], []]);
   });
 
   test("shares one comparison among all callers that ask during another one", async () => {
