@@ -34,7 +34,8 @@ export async function listTableOf(
 /** Returns the names of all tables in this network namespace, including other software's: `ip nft-proxy`. */
 export async function tableNames(nft: Nft): Promise<Set<string>> {
   const text = (await nft.list(["-j", "list", "tables"])) ?? "";
-  return new Set(listedObjects(text).map(({ body }) => `${body.family} ${body.name}`));
+  const tables = listedObjects(text).filter(({ kind }) => kind === "table");
+  return new Set(tables.map(({ body }) => `${body.family} ${body.name}`));
 }
 
 /**

@@ -51,7 +51,8 @@ export async function removeStaleTraceTables(nft: Nft): Promise<number> {
 
 async function isActive(nft: Nft, { family, name }: { family: Family; name: string }): Promise<boolean> {
   const text = await nft.list(["-j", "list", "set", family, name, ACTIVE_SET]);
-  return text !== undefined && listedObjects(text).some(({ body }) => body.elem !== undefined);
+  const objects = text === undefined ? [] : listedObjects(text);
+  return objects.some(({ kind, body }) => kind === "set" && body.elem !== undefined);
 }
 
 /**

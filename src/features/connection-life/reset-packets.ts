@@ -74,7 +74,8 @@ export function vanishedCard(
  * Sums the counters of rules with a reset in a listing. Throws NFT_OUTPUT for a form that nft never prints.
  */
 export function resetPackets(listing: string): number {
-  return listedObjects(listing).reduce<number>((sum, { body }) => {
+  const rules = listedObjects(listing).filter(({ kind }) => kind === "rule");
+  return rules.reduce<number>((sum, { body }) => {
     const statements = asList(body.expr ?? [], "rule").map((one) => asObject(one, "statement"));
     const isReset = statements.some(
       ({ reject }) => reject !== undefined && asObject(reject ?? {}, "reject").type === "tcp reset",
