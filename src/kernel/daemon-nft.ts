@@ -15,8 +15,7 @@ import {
 export type DaemonNft = ReturnType<typeof daemonNft>;
 
 /**
- * Creates an nft that keeps a process ready for the next transaction and limits memory. `close` ends the
- * processes that wait for later calls, after which there must be none.
+ * Creates an nft that keeps a process ready for the next transaction and limits memory.
  * @param memoryBytes limit for a large transaction or listing, see {@link nftMemoryLimit}; undefined for none
  */
 export function daemonNft(path: string, clock: Clock, memoryBytes: number | undefined) {
@@ -28,7 +27,12 @@ export function daemonNft(path: string, clock: Clock, memoryBytes: number | unde
     run: limitedRun(memoryBytes, spare.run),
     onApply: (pid) => ownCommits.started(pid),
   });
-  return { nft, ownCommits, close: () => spare.stop() };
+  return {
+    nft,
+    ownCommits,
+    /** Ends the processes that wait for later calls. Call nothing after this. */
+    close: () => spare.stop(),
+  };
 }
 
 /** Creates an nft that reads the kernel and changes nothing: transactions are only logged. */

@@ -43,7 +43,7 @@ export interface ListedObjects {
 }
 
 /** An object of any resource. */
-export type AnyObject = ListedObjects[keyof ListedObjects][number];
+export type AnyObject = Service | EndpointSlice | Node | ServiceCIDR;
 
 /** Builds a value for each resource. */
 export function byResource<T>(make: (name: ResourceName) => T): Readonly<Record<ResourceName, T>> {

@@ -133,8 +133,8 @@ export function needsNewTable<Kind extends ObjectKind>({ kind, before, after }: 
 
 function sameSpec(a: SetSpec, b: SetSpec): boolean {
   const properties = Object.keys({ ...a, ...b }) as (keyof SetSpec)[];
-  // As text, because lists of types are equal if their members are.
-  return properties.every((property) => String(a[property]) === String(b[property]));
+  // As JSON, because lists of types are equal if their members are.
+  return properties.every((property) => JSON.stringify(a[property]) === JSON.stringify(b[property]));
 }
 
 /**

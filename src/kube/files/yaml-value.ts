@@ -13,22 +13,22 @@ const SCALAR_TYPES: readonly string[] = ["string", "number", "boolean"];
  * texts (it prints collections that are keys, at every level), and minutes to find duplicate keys in a large
  * map. Throws for aliases that expand to too many nodes, duplicate keys, keys that are not scalars, and tags
  * of types that JSON does not have.
- * @param failed makes the error about a node, with its offset in the text and the reason
+ * @param errorAt makes the error about a node, with its offset in the text and the reason
  */
-export function plainValue(node: unknown, failed: (offset: number, reason: string) => Error): unknown {
-  return new PlainReader((at, reason) => failed((at as Node | null)?.range?.[0] ?? 0, reason)).read(node);
+export function plainValue(node: unknown, errorAt: (offset: number, reason: string) => Error): unknown {
+  return new PlainReader((at, reason) => errorAt((at as Node | null)?.range?.[0] ?? 0, reason)).read(node);
 }
 
 /** Keeps the anchors read so far, and counts the nodes that aliases expanded to. */
 class PlainReader {
-  readonly #failed: (node: unknown, reason: string) => Error;
+  readonly #errorOf: (node: unknown, reason: string) => Error;
   /** The values, and the numbers of their nodes with all aliases expanded. */
   readonly #anchors = new Map<string, { readonly value: unknown; readonly nodes: number }>();
   #nodes = 0;
   #aliased = 0;
 
-  constructor(failed: (node: unknown, reason: string) => Error) {
-    this.#failed = failed;
+  constructor(errorOf: (node: unknown, reason: string) => Error) {
+    this.#errorOf = errorOf;
   }
 
   read(node: unknown): unknown {
@@ -46,22 +46,22 @@ class PlainReader {
     if (isSeq(node)) return node.items.map((item) => this.read(item));
     if (isMap(node)) return this.#object(node);
     if (isAlias(node)) return this.#aliasedValue(node, node.source);
-    throw this.#failed(node, "has no equivalent in JSON");
+    throw this.#errorOf(node, "has no equivalent in JSON");
   }
 
   #scalar(scalar: Scalar): unknown {
     const { value } = scalar;
     if (value === null || SCALAR_TYPES.includes(typeof value)) return value;
-    throw this.#failed(scalar, `tag ${scalar.tag ?? "of this value"} is not supported`);
+    throw this.#errorOf(scalar, `tag ${scalar.tag ?? "of this value"} is not supported`);
   }
 
   #aliasedValue(node: unknown, name: string): unknown {
     const anchored = this.#anchors.get(name);
-    if (anchored === undefined) throw this.#failed(node, `alias *${name} precedes the end of its anchor`);
+    if (anchored === undefined) throw this.#errorOf(node, `alias *${name} precedes the end of its anchor`);
     this.#nodes += anchored.nodes;
     this.#aliased += anchored.nodes;
     if (this.#aliased > MOST_ALIASED)
-      throw this.#failed(node, `aliases expand to more than ${MOST_ALIASED} nodes`);
+      throw this.#errorOf(node, `aliases expand to more than ${MOST_ALIASED} nodes`);
     return anchored.value;
   }
 
@@ -71,7 +71,7 @@ class PlainReader {
     for (const { key, value } of map.items as Pair[]) {
       const name = this.#key(key);
       if (name === "<<") merged.push({ from: this.read(value), node: value });
-      else if (entries.has(name)) throw this.#failed(key, `duplicate key ${JSON.stringify(name)}`);
+      else if (entries.has(name)) throw this.#errorOf(key, `duplicate key ${JSON.stringify(name)}`);
       else entries.set(name, this.read(value));
     }
     for (const { from, node } of merged) this.#merge(entries, from, node);
@@ -81,7 +81,7 @@ class PlainReader {
 
   #key(key: unknown): string {
     if (isScalar(key) && key.anchor === undefined) return String(this.#scalar(key));
-    throw this.#failed(
+    throw this.#errorOf(
       key,
       isMap(key) ? "a key must be plain text, not a map" : "a key must be plain text without an anchor",
     );
@@ -90,7 +90,7 @@ class PlainReader {
   /** Applies the merge key `<<`, which kubectl supports as well: copies the keys that a map does not have. */
   #merge(entries: Map<string, unknown>, from: unknown, node: unknown): void {
     for (const source of Array.isArray(from) ? from : [from]) {
-      if (!isRecord(source)) throw this.#failed(node, "the value of << must be a map, or a list of maps");
+      if (!isRecord(source)) throw this.#errorOf(node, "the value of << must be a map, or a list of maps");
       for (const [name, value] of Object.entries(source)) if (!entries.has(name)) entries.set(name, value);
     }
   }

@@ -59,9 +59,9 @@ export function parseYaml(text: string, file: string): InputDocument[] {
   const documents = compose(text, lines, file);
   return documents.flatMap((document, index) => {
     const diagnostic = document.errors[0] ?? document.warnings[0];
-    const failed = (offset: number, reason: string) => unreadable(file, reason, positionOf(lines, offset));
-    if (diagnostic !== undefined) throw failed(diagnostic.pos[0], diagnostic.message);
-    const value = plainValue(document.contents, failed);
+    const errorAt = (offset: number, reason: string) => unreadable(file, reason, positionOf(lines, offset));
+    if (diagnostic !== undefined) throw errorAt(diagnostic.pos[0], diagnostic.message);
+    const value = plainValue(document.contents, errorAt);
     const lineOf = (keys: readonly string[]) => lineIn(document, lines, keys);
     return value === null ? [] : [{ number: index + 1, value, lineOf }];
   });

@@ -77,6 +77,10 @@ export interface AnyChain {
 
 /** A set or map with its elements. */
 export interface AnySet {
+  /**
+   * `dynamic`: packets add elements. `size`: maximum number of elements. `timeout`: of its elements, in
+   * seconds. `interval`: the keys are addresses, prefixes and ranges, or end in port ranges.
+   */
   readonly spec: Pick<SetSpec, "name" | "dynamic" | "size" | "timeout" | "interval">;
   /** Canonical text, see `ElementSet`: the key's parts joined with " . " to the value, "" in a set. */
   readonly elements: ReadonlyMap<string, string>;
