@@ -26,6 +26,15 @@ describe("followLines", () => {
     await expect(followLines(path, args, () => {}).ended).rejects.toMatchObject({ code: "HOST", message });
   });
 
+  test("rejects at once when a line cannot be handled", async () => {
+    const program = followLines("sh", ["-c", "echo a; exec sleep 10"], () => {
+      throw new Error("unhandled line");
+    });
+    await expect(program.ended).rejects.toThrow("unhandled line");
+    expect(existsSync(`/proc/${program.pid}`)).toBe(true);
+    program.stop();
+  });
+
   test("says what to do if the program lacks a right", async () => {
     const denied = followLines("sh", ["-c", "echo 'netlink: Operation not permitted' >&2; exit 1"], () => {});
     await expect(denied.ended).rejects.toMatchObject({ hint: "run as root or with CAP_NET_ADMIN" });
