@@ -1,7 +1,7 @@
 import { FailureLog } from "../../base/failure-log.ts";
 import { FAMILY_NAMES } from "../../base/family.ts";
 import { firstSorted } from "../../base/first-sorted.ts";
-import { addToCount, addToGroup } from "../../base/group-by.ts";
+import { addToCount, addToGroup, addToSet } from "../../base/group-by.ts";
 import { PeriodicTask } from "../../base/periodic-task.ts";
 import type { Sample } from "../../base/sample.ts";
 import { counted, socketText } from "../../base/text.ts";
@@ -113,35 +113,32 @@ export class RefusalPoller implements DaemonPart {
 
   #tell(entries: readonly RefusalEntry[]): void {
     const { families } = this.#host.state();
-    const refused = new Map<ServiceName, ReasonedRefusal[]>();
+    const refused = new Map<ServiceName, RefusalEntry[]>();
+    const reasons = new Map<ServiceName, Set<string>>();
     const allowed = new AllowedClients();
     for (const entry of entries) {
       const state = families[entry.family];
       if (state === undefined) continue;
       const { port, cause, message } = refusedFrontend(state, entry, allowed);
       addToCount(this.#counts.of(port?.service.name), cause, entry.packets);
-      if (port !== undefined) addToGroup(refused, port.service.name, { ...entry, message });
+      if (port === undefined) continue;
+      addToGroup(refused, port.service.name, entry);
+      addToSet(reasons, port.service.name, message);
     }
     const now = this.#host.clock.monotonic();
     for (const [name, at] of this.#reportedAt) if (now - at >= EVENT_PERIOD) this.#reportedAt.delete(name);
-    for (const [service, some] of refused) this.#tellService(service, some);
+    for (const [service, some] of refused) this.#tellService(service, some, reasons.get(service) ?? []);
   }
 
-  #tellService(service: ServiceName, refused: readonly ReasonedRefusal[]): void {
+  #tellService(service: ServiceName, refused: readonly RefusalEntry[], reasons: Iterable<string>): void {
     if (this.#reportedAt.has(service)) return;
     this.#reportedAt.set(service, this.#host.clock.monotonic());
-    const reasons = [...new Set(refused.map(({ message }) => message))].sort().join(", ");
     const { packets, clients } = totals(refused);
-    const what = `${packets} of ${clients}: ${reasons}`;
+    const what = `${packets} of ${clients}: ${[...reasons].sort().join(", ")}`;
     const note = `node ${this.#host.cache.node.name}, and possibly others, refused or dropped ${what}; run \`nft-proxy refusals\` there to list clients`;
     // The first node reports it.
     this.#host.warn(service, { reason: "ConnectionsRefused", action: "Refuse", note, clusterKey: "" });
   }
-}
-
-/** A refusal and its cause, as text. */
-interface ReasonedRefusal extends RefusalEntry {
-  readonly message: string;
 }
 
 function totals(entries: readonly RefusalEntry[]) {
