@@ -22,10 +22,11 @@ interface Claim extends PortInterval, IntervalPiece {}
 interface Division {
   /** Ascending; no two overlap. */
   readonly pieces: readonly Claim[];
+  readonly byKey: ReadonlyMap<string, Claim>;
   readonly conflicts: readonly LostFrontend[];
 }
 
-const UNDIVIDED: Division = { pieces: [], conflicts: [] };
+const UNDIVIDED: Division = { pieces: [], byKey: new Map(), conflicts: [] };
 
 /**
  * Maximum number of ranges served at one address and protocol, by precedence: dividing so many takes 0.1 s.
@@ -60,8 +61,7 @@ export class Claims implements DividedIntervals {
   /** The explicit frontends of each address and protocol; undefined until there is a range. */
   #ports: Map<string, Set<string>> | undefined;
   readonly #dirty = new Set<string>();
-  /** How many ranges of service ports changed since ports were last divided. */
-  changed = 0;
+  #changed = 0;
 
   /**
    * @param frontends the keys of all explicit frontends of service ports
@@ -70,6 +70,10 @@ export class Claims implements DividedIntervals {
   constructor(frontends: () => Iterable<string>, lost: LostFrontends) {
     this.#frontends = frontends;
     this.#lost = lost;
+  }
+
+  get changed(): number {
+    return this.#changed;
   }
 
   /** Records that an explicit frontend was added or deleted. @returns whether its address has ranges */
@@ -84,7 +88,7 @@ export class Claims implements DividedIntervals {
   /** Replaces the ranges of a service port. Changes of its endpoints have no effect here. */
   replace(before: WantedIntervals | undefined, after: WantedIntervals | undefined): void {
     if (before !== undefined && after !== undefined && wantTheSame(before, after)) return;
-    this.changed += Math.max(before?.intervals.length ?? 0, after?.intervals.length ?? 0);
+    this.#changed += Math.max(before?.intervals.length ?? 0, after?.intervals.length ?? 0);
     for (const claim of claimsOf(before)) this.#delete(claim);
     for (const claim of claimsOf(after)) this.#add(claim);
   }
@@ -110,13 +114,12 @@ export class Claims implements DividedIntervals {
       for (const frontend of this.#ports?.get(name) ?? []) ports.push(frontend);
     }
     this.#dirty.clear();
-    this.changed = 0;
+    this.#changed = 0;
     return { pieces, addedPorts, deletedPorts };
   }
 
   piece(key: string): IntervalPiece | undefined {
-    const piece = this.pieceAt(key);
-    return piece?.rules.key === key ? piece : undefined;
+    return this.#division(key).byKey.get(key);
   }
 
   /** The piece that has the port of a frontend, given by its key. */
@@ -257,7 +260,7 @@ function divide({ claims }: Place): Division {
   const pieces = taken.map(({ first, last, claim: { port, isSticky, rules } }): Claim => {
     return { first, last, port, isSticky, rules: atInterval(rules, { first, last }) };
   });
-  return { pieces, conflicts };
+  return { pieces, byKey: new Map(pieces.map((piece) => [piece.rules.key, piece])), conflicts };
 }
 
 /** The index of the first item that does not end before a port. */
@@ -271,7 +274,7 @@ function conflictOf(claim: Claim, lost: PortInterval, by: Claim): LostFrontend {
 }
 
 function changesOf(before: Division, after: Division): readonly PieceChange[] {
-  const gone = new Map(before.pieces.map((piece) => [piece.rules.key, piece]));
+  const gone = new Map(before.byKey);
   const changes: PieceChange[] = [];
   for (const piece of after.pieces) {
     const known = gone.get(piece.rules.key);

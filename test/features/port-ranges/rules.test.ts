@@ -67,6 +67,22 @@ describe("the pieces of port ranges", () => {
     expect(keysOf({ ...objects, services: withoutRange }, RANGES.explicitPorts)).toEqual([]);
   });
 
+  test("have exactly the key of their own ports", () => {
+    const { ip } = renderAll({ services: [ranged("a", 1, [range(8000, 8009)])], slices: slices("a") }).state
+      .families;
+    const owned = ["8000-8009", "8000-8004", "8005-8012", "7990-8012", "8005", "8010"].filter(
+      (ports) => ip?.ownerOf(own(1, ports)) !== undefined,
+    );
+    expect(owned).toEqual(["8000-8009"]);
+    const found = (ports: number) => ip?.frontendAt("10.96.1.1", "tcp", ports, false)?.key;
+    expect([7999, 8000, 8009, 8010].map(found)).toEqual([
+      undefined,
+      own(1, "8000-8009"),
+      own(1, "8000-8009"),
+      undefined,
+    ]);
+  });
+
   test("leave out the API servers that the daemon connects to, also where these change or an explicit port comes and goes", () => {
     const apiServer = (number: number) => testNodeContext({ apiServers: [external(String(number))] });
     const cache = cacheOf({ services: [ranged("a", 1, [range(8000, 8009)])], slices: slices("a") });
