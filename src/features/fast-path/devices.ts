@@ -63,7 +63,7 @@ export class FastPathDevices implements DaemonPart {
     this.#failures = new FailureLog(
       host,
       "add this host's interfaces to the flow tables",
-      "their connections do not take the fast path",
+      ", retrying: their connections do not take the fast path",
     );
   }
 
@@ -119,8 +119,11 @@ export class FastPathDevices implements DaemonPart {
   }
 
   async #poll(): Promise<void> {
-    await loggedReading(this.#failures, () => this.#keep());
-    if (this.#failures.isFailing) this.#current = undefined;
+    const add = (reason: string) => {
+      this.#current = undefined;
+      if (!this.#stopped) this.#failures.add(reason);
+    };
+    await loggedReading({ add, end: () => this.#failures.end() }, () => this.#keep());
   }
 
   async #keep(): Promise<void> {

@@ -141,6 +141,15 @@ describe("FastPathDevices", () => {
     expect(devices.card()).toMatchObject({ tone: "idle", value: "0 interfaces" });
   });
 
+  test("says nothing of a reading that fails after it was stopped", async () => {
+    const { clock, logger, view, devices } = setUp(["eth0"]);
+    view.sync = Promise.reject(new Error("nft was killed"));
+    clock.advance(2000);
+    devices.stop();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(logger.lines).toEqual([]);
+  });
+
   test("waits while a repair is due", async () => {
     const { kernel, view, poll } = setUp(["eth0"]);
     view.given = undefined;
