@@ -25,19 +25,19 @@ export class FailureLog {
   /**
    * @param parts of the caller
    * @param action what fails: "read the files", for "cannot read the files" and "can read the files again"
-   * @param consequence what a failure means: "the last known objects stay in use"
+   * @param ending of the first sentence: what a failure means, as ": the last known objects stay in use"
    * @param level level of a failure; repetitions are logged at debug level, the recovery at info
    */
   constructor(
     { logger, clock }: { readonly logger: Logger; readonly clock: Clock },
     action: string,
-    consequence = "",
+    ending = ", retrying",
     level: "warn" | "error" = "warn",
   ) {
     this.#logger = logger;
     this.#clock = clock;
     this.#action = action;
-    this.#failed = `cannot ${action}${consequence && `: ${consequence}`}`;
+    this.#failed = `cannot ${action}${ending}`;
     this.#level = level;
   }
 
@@ -59,10 +59,10 @@ export class FailureLog {
   }
 
   /** Logs the recovery if there were failures since the last success. */
-  end(fields: LogFields = {}): void {
+  end(fields: LogFields = {}, message = `can ${this.#action} again`): void {
     if (this.#count === 0) return;
     const seconds = Math.round(this.#clock.monotonic() - this.#since) / 1000;
-    this.#logger.info({ ...fields, failed: this.#count, seconds }, `can ${this.#action} again`);
+    this.#logger.info({ ...fields, failed: this.#count, seconds }, message);
     this.#count = 0;
     this.#reasons.clear();
   }

@@ -31,7 +31,7 @@ function reservedPorts(
   isWanted: () => boolean,
 ): SyncSubscriber {
   const { clock, reservedPorts: files } = system;
-  const failures = new FailureLog({ logger, clock }, "reserve NodePorts", "retrying");
+  const failures = new FailureLog({ logger, clock }, "reserve NodePorts");
   /** The ports of the last attempt, as text. */
   let last = "";
   let queue: Promise<void> = Promise.resolve();

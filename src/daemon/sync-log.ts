@@ -16,7 +16,7 @@ import { lostByService } from "./events/sync-events.ts";
 /** Returns a subscriber that logs the results of syncs. */
 export function syncLog(logger: Logger, clock: Clock) {
   const loggers = new NamespaceLoggers(clock, logger);
-  const failures = new FailureLog({ logger, clock }, "sync", "retrying", "error");
+  const failures = new FailureLog({ logger, clock }, "sync", undefined, "error");
   let excluded: ReadonlyMap<Family, string> = new Map();
 
   const logSync = ({ kind, reason, durationMs, repaired, applied, deltas, unreadable }: SyncReport) => {
@@ -68,7 +68,7 @@ export function syncLog(logger: Logger, clock: Clock) {
 
   return {
     synced(report: SyncReport): void {
-      failures.end();
+      failures.end({}, "synced after failures");
       logSync(report);
       const { quarantineChange, featureChanges } = report;
       logPorts("error", quarantineChange.begun, ({ reason }) => `service port quarantined: ${reason}`);

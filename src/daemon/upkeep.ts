@@ -50,7 +50,7 @@ export function createUpkeep(
     onUnreadable: (reason) => repair.foundUnreadable(reason),
   });
   const repair = new DriftRepair({ clock, logger, loop, verifier, reconciler });
-  const hostFailures = new FailureLog({ logger, clock }, "read the addresses of this host", "retrying");
+  const hostFailures = new FailureLog({ logger, clock }, "read the addresses of this host");
   let hostTimer: Timer | undefined;
   let costlyTables: readonly CostlyTable[] = [];
   let areCostlyLogged = false;

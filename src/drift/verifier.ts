@@ -100,7 +100,7 @@ export class Verifier implements SyncSubscriber {
 
   constructor(parts: VerifierParts) {
     this.#parts = parts;
-    this.#failures = new FailureLog(parts, "read our tables to verify them", "retrying");
+    this.#failures = new FailureLog(parts, "read our tables to verify them");
   }
 
   start(): void {

@@ -125,7 +125,7 @@ describe("NodePorts on loopback", () => {
   );
 
   test("that another process uses are reported, and are served after it has ended", async () => {
-    expect(daemon.said("cannot bind: retrying (logged once)")).toMatchObject([
+    expect(daemon.said("cannot bind, retrying (logged once)")).toMatchObject([
       { server: "NodePort of shop/taken", hint: "another process on this node has the port" },
     ]);
     expect(await lab.metric("kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total")).toBe(

@@ -127,7 +127,7 @@ export class EventRecorder {
 
   constructor(options: EventRecorderOptions) {
     this.#options = options;
-    this.#failures = new FailureLog(options, "send Events to the API server");
+    this.#failures = new FailureLog(options, "send Events to the API server", "");
     this.#ofNode = new NamespaceTokens(options.clock, OF_NODE);
     this.#ofNamespaces = new NamespaceTokens(options.clock, OF_NAMESPACE);
   }

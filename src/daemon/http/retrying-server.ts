@@ -33,7 +33,7 @@ export class RetryingServer {
 
   constructor(options: RetryingServerOptions) {
     this.#options = options;
-    this.#failures = new FailureLog(options, "bind", "retrying");
+    this.#failures = new FailureLog(options, "bind");
   }
 
   /**
@@ -58,7 +58,7 @@ export class RetryingServer {
     const { name, address, open, clock, logger, hardFail, onFailure } = this.#options;
     try {
       this.#server = await open(address);
-      this.#failures.end({ server: name });
+      this.#failures.end({ server: name }, "bound after failures");
       logger.info({ server: name, address: formatListenAddress(address) }, "server listening");
     } catch (error) {
       if (hardFail) throw error;

@@ -84,7 +84,7 @@ export class AffinityPoller implements SyncSubscriber {
     this.#failures = new FailureLog(
       parts,
       "clean up the affinity map",
-      "entries of deleted Services stay until their timeout",
+      ": entries of deleted Services stay until their timeout",
     );
   }
 

@@ -91,18 +91,17 @@ export class ServiceTraffic implements DaemonPart {
 
   constructor(host: FeatureHost) {
     this.#host = host;
-    this.#failures = new FailureLog(host, "observe connections", "their metrics stand still");
+    this.#failures = new FailureLog(host, "observe connections", ": their metrics stand still");
     this.#observer = new ConnectionObserver({
       clock: host.clock,
       table: host.flows,
       failures: new FailureLog(
         host,
         "read the bytes and durations of ended connections",
-        "the metrics lack them",
+        ": the metrics lack them",
       ),
       attribute: (flow) => {
-        const addresses = () => new Set(host.localAddresses());
-        this.#attribute ??= connectionAttribution(host.state(), host.cache, addresses());
+        this.#attribute ??= connectionAttribution(host.state(), host.cache, new Set(host.localAddresses()));
         return this.#attribute(flow);
       },
       isWanted: () => true,

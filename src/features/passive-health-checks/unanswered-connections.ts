@@ -18,7 +18,7 @@ export function unansweredReleaser(table: FlowTable, clock: Clock, logger: Logge
   const failures = new FailureLog(
     { logger, clock },
     "release connections that wait for ejected endpoints",
-    "their clients wait up to two minutes",
+    ": their clients wait up to two minutes",
   );
   const pending: Silent[] = [];
   let isReleasing = false;

@@ -73,7 +73,7 @@ export class FileSource implements ObjectSource {
         hint: "name files or directories",
       });
     this.#options = options;
-    this.#failures = new FailureLog(options, "read the objects", "the last known objects stay in use");
+    this.#failures = new FailureLog(options, "read the objects", ": the last known objects stay in use");
     const { handlers, clock, logger } = options;
     this.#problems = new ObjectProblemLog(clock, logger, "invalid object, or a part of it, is ignored");
     this.#held = byResource((resource) => {

@@ -129,8 +129,8 @@ describe("a reading", () => {
     clock.advance(5000);
     await scrape();
     expect(logger.lines.map(({ level, message }) => [level, message])).toEqual([
-      ["warn", "cannot read the connection counters (logged once)"],
-      ["debug", "cannot read the connection counters"],
+      ["warn", "cannot read the connection counters, retrying (logged once)"],
+      ["debug", "cannot read the connection counters, retrying"],
       ["info", "can read the connection counters again"],
     ]);
   });

@@ -17,8 +17,8 @@ describe("FailureLog", () => {
     const { log, logger, lines } = setUp();
     for (const reason of ["a", "a", "b", "a"]) log.add(reason, { hint: "wait" });
     expect(lines()).toEqual([
-      ["warn", { error: "a", hint: "wait" }, "cannot read (logged once)"],
-      ["warn", { error: "b", hint: "wait" }, "cannot read (logged once)"],
+      ["warn", { error: "a", hint: "wait" }, "cannot read, retrying (logged once)"],
+      ["warn", { error: "b", hint: "wait" }, "cannot read, retrying (logged once)"],
     ]);
     expect(logger.lines.filter(({ level }) => level === "debug").map(({ fields }) => fields.error)).toEqual([
       "a",
@@ -37,9 +37,9 @@ describe("FailureLog", () => {
     log.end();
     log.add("a");
     expect(lines()).toEqual([
-      ["warn", { error: "a" }, "cannot read (logged once)"],
+      ["warn", { error: "a" }, "cannot read, retrying (logged once)"],
       ["info", { failed: 2, seconds: 2.5 }, "can read again"],
-      ["warn", { error: "a" }, "cannot read (logged once)"],
+      ["warn", { error: "a" }, "cannot read, retrying (logged once)"],
     ]);
   });
 

@@ -249,7 +249,7 @@ describe("Daemon", () => {
       await pass(1000);
     };
     const warned = () =>
-      logger.lines.filter(({ message }) => message.includes("this host: retrying (logged once)")).length;
+      logger.lines.filter(({ message }) => message.includes("this host, retrying (logged once)")).length;
     view.isUnreadable = true;
     await hostChanged();
     await pass(3 * options.syncPeriodMs);

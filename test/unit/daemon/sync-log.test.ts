@@ -72,7 +72,7 @@ test("a failed sync is logged with its evidence and hint", () => {
     {
       level: "error",
       fields: { error: "nft hangs", stderr: "...", hint: "wait" },
-      message: "cannot sync: retrying (logged once)",
+      message: "cannot sync, retrying (logged once)",
     },
   ]);
 });
@@ -84,9 +84,9 @@ test("repeated failures are logged once for each reason, and counted when they e
   clock.advance(10_000);
   log.synced(syncReport());
   expect(logger.lines.filter(({ level }) => level !== "debug")).toEqual([
-    { level: "error", fields: { error: refused.message }, message: "cannot sync: retrying (logged once)" },
-    { level: "error", fields: { error: "nft hangs" }, message: "cannot sync: retrying (logged once)" },
-    { level: "info", fields: { failed: 4, seconds: 10 }, message: "can sync again" },
+    { level: "error", fields: { error: refused.message }, message: "cannot sync, retrying (logged once)" },
+    { level: "error", fields: { error: "nft hangs" }, message: "cannot sync, retrying (logged once)" },
+    { level: "info", fields: { failed: 4, seconds: 10 }, message: "synced after failures" },
   ]);
 });
 

@@ -308,7 +308,7 @@ describe("Verifier", () => {
       {
         level: "warn",
         fields: { error: expect.stringContaining("nft did not end within"), hint: expect.any(String) },
-        message: "cannot read our tables to verify them: retrying (logged once)",
+        message: "cannot read our tables to verify them, retrying (logged once)",
       },
       {
         level: "info",

@@ -307,13 +307,13 @@ describe("RetryingServer", () => {
     expect(failures).toHaveLength(1);
     const lines = () =>
       logger.lines.filter(({ level }) => level !== "debug").map(({ fields, ...line }) => line);
-    const warning = { level: "warn", message: "cannot bind: retrying (logged once)" };
+    const warning = { level: "warn", message: "cannot bind, retrying (logged once)" };
     expect(lines()).toEqual([warning]);
     await other.close();
     clock.advance(5000);
     await expect
       .poll(() => lines().slice(0, 3))
-      .toMatchObject([warning, { message: "can bind again" }, { message: "server listening" }]);
+      .toMatchObject([warning, { message: "bound after failures" }, { message: "server listening" }]);
     expect((await ask(other.port, "/ok?a=2")).body).toBe("ok 2");
   });
 
