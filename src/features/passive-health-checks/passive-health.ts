@@ -103,7 +103,7 @@ export class PassiveHealth implements DaemonPart {
     this.#probeOf = probe;
     this.#release = release;
     this.#loggers = new NamespaceLoggers(host.clock, host.logger);
-    this.#failures = new FailureLog(host, "read the counters of watched endpoints", "none is ejected");
+    this.#failures = new FailureLog(host, "read the counters of watched endpoints", ": none is ejected");
   }
 
   /** The ejected endpoints of both families, in the order of ejection. */
@@ -215,6 +215,8 @@ export class PassiveHealth implements DaemonPart {
 
   async #pollFamily(family: Family): Promise<void> {
     const sets = this.#host.state().families[family]?.table.sets;
+    // The kernel always has the sets. Elements that only the next sync adds or deletes do no harm: the loop
+    // below skips what is not watched.
     if (!sets?.get(ATTEMPTS)?.elements.size) return;
     // Reads attempts first, so that a connection answered between the readings does not look unanswered.
     const attempts = await this.#read(family, ATTEMPTS);
@@ -288,6 +290,7 @@ export class PassiveHealth implements DaemonPart {
       const context = suspected && contextOf(nodeContext, suspected.family);
       return context !== undefined && mayTry(target, context);
     });
+    // The difference of two that were never probed is NaN.
     return found.sort(([, a], [, b]) => a.probedAt - b.probedAt || 0).map(([target]) => target);
   }
 
