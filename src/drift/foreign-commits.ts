@@ -40,7 +40,7 @@ export class ForeignCommits {
 
   /** Adds a commit. Of our own commits, only elements that foreign ones touched before are kept. */
   add({ messages, author, isForeign }: Commit): void {
-    const elements = messages.filter((message) => message.kind === "elements");
+    const elements = messages.filter(areElements);
     if (isForeign) {
       this.#author = author;
       if (elements.length < messages.length) this.#declarationsAuthor = author;
@@ -97,7 +97,7 @@ export class ForeignCommits {
     this.#author = undefined;
   }
 
-  #ofTouched(messages: readonly TableMessage[]): readonly TableMessage[] {
+  #ofTouched(messages: readonly ElementsMessage[]): readonly ElementsMessage[] {
     return messages.flatMap((message) => {
       const names = namesOf(message);
       const elements = message.elements.filter((_, index) => this.#touched.has(names[index] ?? ""));
@@ -106,7 +106,11 @@ export class ForeignCommits {
   }
 }
 
-function namesOf({ family, name, elements }: TableMessage): string[] {
+type ElementsMessage = TableMessage & { readonly kind: "elements" };
+
+const areElements = (message: TableMessage): message is ElementsMessage => message.kind === "elements";
+
+function namesOf({ family, name, elements }: ElementsMessage): string[] {
   return elements.map(({ key }) => `${family} ${name} ${key}`);
 }
 

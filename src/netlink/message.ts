@@ -94,19 +94,12 @@ const CHANGES_BY_NUMBER: ReadonlyMap<number, Change> = new Map(
   ),
 );
 
-/** The attributes with the name of an object's table, and with its own name. */
+// Attributes: the name of the table, the own name (for elements, that of their set), and the elements.
 export const TABLE = 1;
-export const SET = 2;
-const NAMES: Readonly<Record<ChangedKind, number>> = {
-  table: TABLE,
-  chain: 3,
-  rule: 2,
-  set: SET,
-  object: 2,
-  flowtable: 2,
-  elements: SET,
-};
+export const NAME = 2;
 export const ELEMENTS_LIST = 3;
+/** The attributes of own names that are not {@link NAME}. */
+const OTHER_NAMES: Readonly<Partial<Record<ChangedKind, number>>> = { table: TABLE, chain: 3 };
 
 const GENERATION_ID = 1;
 const GENERATION_PID = 2;
@@ -191,7 +184,7 @@ function readMessage(view: AttributeView, at: number, end: number, wanted: Wante
     const [kind, op] = CHANGES_BY_NUMBER.get(type & 0xff) ?? [];
     if (kind === undefined || op === undefined) return OTHER;
     const areElementsRead = kind === "elements" && (wanted.elements?.(portId) ?? true);
-    return { kind, op, portId, family, ...readChange(view, from, end, NAMES[kind], areElementsRead) };
+    return { kind, op, portId, family, ...readChange(view, from, end, kind, areElementsRead) };
   } catch (error) {
     if (!(error instanceof MalformedMessage)) throw error;
     return { kind: "malformed", reason: error.message };
@@ -199,6 +192,7 @@ function readMessage(view: AttributeView, at: number, end: number, wanted: Wante
 }
 
 const OTHER: NetlinkMessage = { kind: "other" };
+const NO_ELEMENTS: readonly RawElement[] = [];
 
 /** An error is a negative number. Before Linux 5.19, the errors of a dump are only in its DONE message. */
 function readEnd(view: AttributeView, at: number, end: number, type: number): NetlinkMessage {
@@ -212,12 +206,13 @@ function readChange(
   view: AttributeView,
   from: number,
   limit: number,
-  nameType: number,
+  kind: ChangedKind,
   areElementsRead: boolean,
 ) {
   let table: string | undefined;
   let name: string | undefined;
-  let elements: readonly RawElement[] = [];
+  let elements = NO_ELEMENTS;
+  const nameType = OTHER_NAMES[kind] ?? NAME;
   view.each(from, limit, (type, at, end) => {
     if (type === TABLE) table = view.text(at, end);
     // In messages about tables, both are the same attribute.
@@ -225,7 +220,7 @@ function readChange(
     else if (type === ELEMENTS_LIST && areElementsRead)
       elements = readRawElements(view, view.content(at), end);
   });
-  if (table === undefined || name === undefined) throw new MalformedMessage("object without a name");
+  if (table === undefined || name === undefined) throw new MalformedMessage(`${kind} without a name`);
   return { table, name, elements };
 }
 

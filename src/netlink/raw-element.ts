@@ -1,7 +1,7 @@
 import type { ListedElement } from "../nft/elements.ts";
 import { type AttributeView, MalformedMessage, padded } from "./attributes.ts";
 
-/** An element of a set in the kernel's form. */
+/** An element of a set in the kernel's form. The packets are those of its first counter. */
 export interface RawElement extends Pick<ListedElement, "timeoutMs" | "expiresMs" | "packets"> {
   /** The key's bytes, one character (latin1) for each; "" of a catch-all element. */
   readonly key: string;

@@ -14,7 +14,7 @@ import {
   TUPLE_ADDRESSES,
   TUPLE_PROTOCOL,
 } from "./flow.ts";
-import { ELEMENTS_LIST, SET, TABLE } from "./message.ts";
+import { ELEMENTS_LIST, NAME, TABLE } from "./message.ts";
 import { DATA_VALUE, ELEM_KEY } from "./raw-element.ts";
 
 // Types and flags of messages (nfnetlink.h, nf_tables.h and nfnetlink_conntrack.h in linux/netfilter, and
@@ -89,7 +89,7 @@ export class RequestWriter {
    * ENOENT, if there is no such set). Elements that change meanwhile may be missing or listed twice.
    */
   dump({ family, table, set }: SetPlace): Buffer {
-    const body = [this.#text(TABLE, table), this.#text(SET, set)];
+    const body = [this.#text(TABLE, table), this.#text(NAME, set)];
     return this.#message(GET_ELEMENTS, REQUEST | DUMP, FAMILY_NUMBERS[family], body);
   }
 
@@ -112,7 +112,7 @@ export class RequestWriter {
   element({ family, table, set }: SetPlace, key: string): Buffer {
     const value = this.#attribute(DATA_VALUE, Buffer.from(key, "latin1"));
     const item = this.#nested(LIST_ITEM, [this.#nested(ELEM_KEY, [value])]);
-    const body = [this.#text(TABLE, table), this.#text(SET, set), this.#nested(ELEMENTS_LIST, [item])];
+    const body = [this.#text(TABLE, table), this.#text(NAME, set), this.#nested(ELEMENTS_LIST, [item])];
     return this.#message(GET_ELEMENTS, REQUEST | ACKNOWLEDGE, FAMILY_NUMBERS[family], body);
   }
 

@@ -94,7 +94,6 @@ describe("an element's other attributes", () => {
     expect(raw).toMatchObject({
       key: "\x01\x02\x03\x04",
       isEnd: false,
-
       value: "",
       ...expected,
     });
@@ -102,7 +101,7 @@ describe("an element's other attributes", () => {
     expect(left > 0 && left <= 60_000).toBe("timeoutMs" in expected);
   });
 
-  test.skipIf(!CAN_HAVE_ANY_OTHER)("are read: the flag for all other keys", async () => {
+  test.skipIf(!CAN_HAVE_ANY_OTHER)("are no key, for the element of all other keys", async () => {
     nft(["-f", "-"], ANY_OTHER);
     const raws = elementsOf(await socket.ask(REQUESTS.dump({ family: "ip", table: "t", set: "m" })));
     expect(raws).toMatchObject([{ key: "", value: "drop" }]);
