@@ -35,8 +35,8 @@ export async function follow(
   const startedAt = clock.monotonic();
   const feed = new LineFeed(clock, rate, (count) => omittedLine(count, format));
   const summary = new Summary();
-  let names = namesIn(objects);
-  const podOf = (address: string) => names.podOf(address);
+  const names = latestNames(host, objects);
+  const podOf = (address: string) => names.current.podOf(address);
   /** Connections to endpoints that no EndpointSlice has. */
   let vanished = 0;
   let figuresFailure: string | undefined;
@@ -47,7 +47,7 @@ export async function follow(
     clock,
     table,
     failures: { add: fail, end: () => {} },
-    attribute: (flow) => names.attribute(flow),
+    attribute: (flow) => names.current.attribute(flow),
     isWanted: (port, flow) => isAbout(subject, port, flow),
     hasFigures: () => hasFigures,
     take: (observed) => {
@@ -63,17 +63,7 @@ export async function follow(
       void interrupted.then(begun);
       void followRefusals(host, feed, summary, interrupted, begun);
     });
-  let explained = 0;
-  // Takes the latest objects if there are more connections that those before did not explain.
-  const refresh = new PeriodicTask(clock, REFRESH_MS, async () => {
-    const unexplained = vanished + observer.others;
-    if (unexplained === explained) return;
-    const latest = await host.objects();
-    // It is too early to load them again.
-    if (latest === names.objects) return;
-    names = namesIn(latest);
-    explained = unexplained;
-  });
+  const refresh = new PeriodicTask(clock, REFRESH_MS, () => names.refresh(vanished + observer.others));
   /** Notifications that the kernel dropped. */
   let dropped = 0;
   const end = async () => {
@@ -93,6 +83,24 @@ export async function follow(
     yield* summaryLines(summary, extent, format, podOf);
   };
   return lines();
+}
+
+/** Returns the names by the latest objects. */
+function latestNames(host: CommandHost, objects: CommandObjects) {
+  let explained = 0;
+  const names = {
+    current: namesIn(objects),
+    /** Takes the latest objects if there are more connections that those before did not explain. */
+    refresh: async (unexplained: number): Promise<void> => {
+      if (unexplained === explained) return;
+      const latest = await host.objects();
+      // It is too early to load them again.
+      if (latest === names.current.objects) return;
+      names.current = namesIn(latest);
+      explained = unexplained;
+    },
+  };
+  return names;
 }
 
 /** Resolves when connections are followed. @throws AppError HOST if the kernel cannot be listened to */
