@@ -3,8 +3,7 @@ export class ValuesByName<Name extends string, Value> implements Iterable<[Name,
   readonly #most: number;
   readonly #make: () => Value;
   readonly #values = new Map<Name, Value>();
-  /** What the names without values of their own share; undefined if there have been none. */
-  rest: Value | undefined;
+  #rest: Value | undefined;
 
   constructor(most: number, make: () => Value) {
     this.#most = most;
@@ -16,13 +15,18 @@ export class ValuesByName<Name extends string, Value> implements Iterable<[Name,
     return this.#values.size;
   }
 
+  /** What the names without values of their own share; undefined if there have been none. */
+  get rest(): Value | undefined {
+    return this.#rest;
+  }
+
   /** @param name undefined for what has none */
   of(name: Name | undefined): Value {
-    const known = name === undefined ? this.rest : this.#values.get(name);
+    const known = name === undefined ? this.#rest : this.#values.get(name);
     if (known !== undefined) return known;
     if (name === undefined || this.#values.size >= this.#most) {
-      this.rest ??= this.#make();
-      return this.rest;
+      this.#rest ??= this.#make();
+      return this.#rest;
     }
     const value = this.#make();
     this.#values.set(name, value);

@@ -1,5 +1,4 @@
 import type { Flag } from "../base/option.ts";
-import type { FeatureCommand } from "../features/seam/command.ts";
 import type { CommandResult } from "./command-result.ts";
 import { FLAGS } from "./flags.ts";
 import type { ParsedArguments } from "./parse-arguments.ts";
@@ -29,9 +28,9 @@ interface Positional {
 }
 
 /** A command for the argument parser and the help. Its code is only loaded when it runs. */
-export interface Command
-  extends Pick<FeatureCommand, "name" | "summary" | "meanings">,
-    Partial<Pick<FeatureCommand, "examples">> {
+export interface Command {
+  readonly name: string;
+  readonly summary: string;
   readonly positional?: Positional;
   /** The formats of its `--output`, if they are not {@link FORMATS}. */
   readonly formats?: readonly string[];
@@ -42,8 +41,12 @@ export interface Command
    * shows all of them.
    */
   readonly common?: readonly string[];
+  /** Descriptions of flags that have a narrower meaning for this command, by name. */
+  readonly meanings?: Readonly<Record<string, string>>;
   /** Hints about flags that it lacks and that users may expect, by name. */
   readonly lacks?: Readonly<Record<string, string>>;
+  /** Example arguments, each with its meaning. */
+  readonly examples?: readonly (readonly [args: string, does: string])[];
   readonly load: () => Promise<{ readonly run: RunCommand }>;
 }
 

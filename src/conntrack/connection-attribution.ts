@@ -12,7 +12,11 @@ import type { RulesetState } from "../ruleset/ruleset-state.ts";
 export type EndpointCondition = "ready" | "not-ready" | "terminating" | "vanished";
 
 /** The Service port of a connection, and its endpoint if it still exists. */
-export type AttributedConnection = Readonly<NonNullable<ReturnType<ConnectionAttribution>>>;
+export interface AttributedConnection {
+  readonly port: ServicePort;
+  readonly endpoint: Endpoint | undefined;
+  readonly condition: EndpointCondition;
+}
 
 /**
  * Finds the Service port and endpoint of a connection; undefined if it is not translated, or no Service has
@@ -34,7 +38,7 @@ export function connectionAttribution(
     const endpoints = slicesOf(port.service).endpointsOf(port, cache.node.name);
     return new Map(endpoints.map((endpoint) => [endpoint.target, endpoint]));
   });
-  return (flow: Flow) => {
+  return (flow: Flow): AttributedConnection | undefined => {
     if (!isTranslated(flow)) return undefined;
     const { protocol, destination, replySource } = flow;
     const { address } = destination;

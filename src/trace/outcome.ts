@@ -66,7 +66,7 @@ export type Step =
   | (Pick<RulePlace, "hook" | "table" | "chain"> & { readonly kind: "policy" })
   | { readonly kind: "martian"; readonly address: string };
 
-/** An element that this packet added to, or refreshed in, a dynamic map or set. */
+/** An element that this packet added to, or refreshed in, a dynamic map or set; its timeout in seconds. */
 export interface UpdatedElement extends Omit<Extract<Effect, { readonly kind: "updated" }>, "kind"> {
   readonly table: TableName;
 }

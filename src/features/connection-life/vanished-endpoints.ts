@@ -162,8 +162,8 @@ export class VanishedEndpoints {
     const left = [...this.#left.values()].flatMap(({ leftAt, keepsConnections }) =>
       leftAt === undefined || keepsConnections ? [] : { leftAt },
     );
-    const times = [...left, ...this.#drained.values()];
-    const moments = times.flatMap((one) => [this.#beginOf(one), this.#endOf(one)]);
+    const endpoints = [...left, ...this.#drained.values()];
+    const moments = endpoints.flatMap((one) => [this.#beginOf(one), this.#endOf(one)]);
     if (this.#isSearchDue) moments.push(this.#searchedAt + SEARCH_PAUSE);
     return moments.reduce(
       (least, moment) => (moment > this.#putAt ? Math.min(least, moment) : least),

@@ -133,7 +133,17 @@ export function fillSlots(owners: readonly SlotOwner[], count: number): Uint32Ar
 /** Marks a free slot. */
 const FREE = 0xffff_ffff;
 
-type Candidate = ReturnType<typeof candidatesOf>[number];
+interface Candidate {
+  readonly owner: number;
+  readonly hash: number;
+  readonly weight: number;
+  readonly least: number;
+  readonly most: number;
+  taken: number;
+  tries: number;
+  /** Accumulated fractions of a try. */
+  credit: number;
+}
 
 /** An endpoint that has its minimum must leave the slots that others need for theirs. */
 function mayTake({ taken, least, most }: Candidate, free: number, reserved: number): boolean {
@@ -142,7 +152,7 @@ function mayTake({ taken, least, most }: Candidate, free: number, reserved: numb
 
 const BYTES = new TextEncoder();
 
-function candidatesOf(owners: readonly SlotOwner[], count: number) {
+function candidatesOf(owners: readonly SlotOwner[], count: number): Candidate[] {
   const sum = weightOf(owners);
   const shareOf = (weight: number) => (count * weight) / sum;
   const leastOf = (share: number, round: (slots: number) => number) =>
@@ -167,7 +177,6 @@ function candidatesOf(owners: readonly SlotOwner[], count: number) {
       most: Math.max(Math.ceil(share), Math.floor(share + bandOf(share, count))),
       taken: 0,
       tries: 0,
-      /** Accumulated fractions of a try. */
       credit: 0,
     };
   });

@@ -17,7 +17,7 @@ export interface FeatureCommand {
   readonly formats: readonly [string, ...string[]];
   /** The flags that only it has. */
   readonly flags: readonly Flag[];
-  /** Descriptions of flags of other commands that have a narrower meaning for this one, by name. */
+  /** The flags of other commands that it takes, by name, with their meaning for it. */
   readonly meanings?: Readonly<Record<string, string>>;
   /** Example arguments, each with its meaning. */
   readonly examples: readonly (readonly [args: string, does: string])[];

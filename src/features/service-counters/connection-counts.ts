@@ -27,7 +27,7 @@ export const LABELS = ["ip_family", "namespace", "service", "port", "protocol", 
 /**
  * Reads the counters of maps, with their Services. Skips endpoints without connections, as a node only uses
  * few endpoints of a large cluster.
- * @returns `endpoints` undefined if they are not counted
+ * @returns `endpoints`: only those with connections; undefined if they are not counted
  */
 export async function readConnectionCounts(
   tables: TableReader,
