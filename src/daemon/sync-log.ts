@@ -8,7 +8,7 @@ import { listText, listTextOf } from "../base/text.ts";
 import { namespaceOf } from "../model/ids.ts";
 import { deltaSize } from "../nft/delta.ts";
 import { frontendText } from "../ruleset/keys.ts";
-import type { ConflictChanges, LostFrontend } from "../ruleset/lost-frontends.ts";
+import { type ConflictChanges, conflictSides, type LostFrontend } from "../ruleset/lost-frontends.ts";
 import { type QuarantinedService, quarantinedText } from "../sync/quarantine-changes.ts";
 import type { SyncFailure, SyncReport } from "../sync/sync-report.ts";
 import { lostByService } from "./events/sync-events.ts";
@@ -56,9 +56,12 @@ export function syncLog(logger: Logger, clock: Clock) {
   const logConflicts = ({ begun, ended }: ConflictChanges) => {
     for (const [service, lost] of lostByService(begun))
       loggers.line("warn", namespaceOf(service), () => {
-        const winners = listText([...new Set(lost.map(({ winner }) => winner.service.name))]);
-        const fields = { service, frontends: frontendsText(lost), winners };
-        return [fields, "conflict: other Services have addresses and ports of this one"];
+        const { losers, winners } = conflictSides(lost);
+        const sides = { losers: listText(losers), winners: listText(winners) };
+        return [
+          { service, frontends: frontendsText(lost), ...sides },
+          "conflict: other Services have addresses and ports of this one",
+        ];
       });
     for (const [service, lost] of lostByService(ended)) {
       const make = () => [{ service, frontends: frontendsText(lost) }, "conflict ended"] as const;

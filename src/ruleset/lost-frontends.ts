@@ -72,6 +72,13 @@ export class LostFrontends {
   }
 }
 
+/** The names of both sides of conflicts: the service ports of a single one, the Services of several. */
+export function conflictSides(lost: readonly LostFrontend[]) {
+  const nameOf = ({ name, service }: ServicePort) => (lost.length === 1 ? name : service.name);
+  const namesOf = (side: "loser" | "winner") => [...new Set(lost.map((one) => nameOf(one[side])))].sort();
+  return { losers: namesOf("loser"), winners: namesOf("winner") };
+}
+
 function idOf({ frontend, loser }: LostFrontend): string {
   return `${frontend} ${loser.key}`;
 }

@@ -5,7 +5,7 @@ import type { ServiceName } from "../../model/ids.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { IgnoredAnnotation } from "../../model/service.ts";
 import { frontendText } from "../../ruleset/keys.ts";
-import type { LostFrontend } from "../../ruleset/lost-frontends.ts";
+import { conflictSides, type LostFrontend } from "../../ruleset/lost-frontends.ts";
 import type { FeatureBudgetParts } from "../../ruleset/node-context.ts";
 
 /** The object of an Event. */
@@ -124,15 +124,16 @@ export function featureEvent(service: EventSubject, event: FeatureEvent): EventN
   return { type: "Warning", regarding: service, ...event };
 }
 
-/** A Service lost addresses and ports to others. */
+/** A Service lost addresses and ports to others. Those that it loses one by one have the same note. */
 export function conflictEvent(service: EventSubject, lost: readonly LostFrontend[]): EventNote {
-  const winners = [...new Set(lost.map(({ winner }) => winner.service.name))].sort();
+  const { losers, winners } = conflictSides(lost);
   const name = `${service.namespace}/${service.name}`;
   const frontends = listTextOf(lost, ({ frontend }) => frontendText(frontend));
   const have = winners.length === 1 ? "has" : "have";
-  const note = `${name} is not served at ${lost.length} of its addresses and ports, which ${listText(winners)} ${have}: ${frontends}; change one of these Services (nft-proxy explain ${name} lists all)`;
+  const [count, which] = lost.length === 1 ? ["one", ""] : [lost.length, `: ${frontends}`];
+  const note = `${listText(losers)} is not served at ${count} of its addresses and ports, which ${listText(winners)} ${have}${which}; change one of these Services (nft-proxy explain ${name} lists all)`;
   // Nodes may find several in different syncs, so the numbers differ.
-  const clusterKey = lost.length === 1 ? note : winners.join(" ");
+  const clusterKey = [...losers, ...winners].join(" ");
   return { ...warning(service, "AddressConflict", "Sync", note), clusterKey };
 }
 

@@ -135,7 +135,14 @@ test("a conflict is named once", () => {
   const { state } = renderAll({ services: [old, young] });
   for (let n = 0; n < 2; n++) log.synced(syncReport({ state }));
   expect(logger.lines.filter(({ level }) => level === "warn")).toMatchObject([
-    { fields: { service: "default/young", frontends: "10.96.0.10:80/tcp", winners: "default/old" } },
+    {
+      fields: {
+        service: "default/young",
+        frontends: "10.96.0.10:80/tcp",
+        losers: "default/young/tcp",
+        winners: "default/old/tcp",
+      },
+    },
   ]);
 });
 
@@ -155,7 +162,12 @@ test("a Service that loses many addresses and ports is named once with some of t
   expect(logger.lines.filter(({ level }) => level !== "debug")).toEqual([
     {
       level: "warn",
-      fields: { service: "default/young", frontends: `${frontends} and 395 more`, winners: "default/old" },
+      fields: {
+        service: "default/young",
+        frontends: `${frontends} and 395 more`,
+        losers: "default/young",
+        winners: "default/old",
+      },
       message: "conflict: other Services have addresses and ports of this one",
     },
     {

@@ -24,13 +24,11 @@ const NODE = { kind: "Node", namespace: "", name: "node-1", uid: "u-1" } as cons
 const WEB = { kind: "Service", namespace: "ns", name: "web", uid: "" } as const;
 const ORIGIN = { instance: "node-1", id: "abc", at: NOW };
 
-const LOST = [
-  {
-    frontend: "10.96.0.10 . tcp . 80",
-    loser: servicePort({ name: "ns/web" }),
-    winner: servicePort({ name: "ns/old" }),
-  },
-];
+const LOST = {
+  frontend: "10.96.0.10 . tcp . 80",
+  loser: servicePort({ name: "ns/web" }),
+  winner: servicePort({ name: "ns/old" }),
+};
 
 const INVALID = {
   annotation: "nft-proxy.io/port-ranges",
@@ -89,8 +87,8 @@ describe("eventObject", () => {
     ],
     [
       "AddressConflict",
-      "ns/web is not served at 1 of its addresses and ports, which ns/old has: 10.96.0.10:80/tcp",
-      conflictEvent(WEB, LOST),
+      "ns/web/tcp is not served at one of its addresses and ports, which ns/old/tcp has; change",
+      conflictEvent(WEB, [LOST]),
     ],
     ["SyncFailed", "nft is missing", failedSyncEvent(NODE, "nft is missing")],
     ["FailedToStartProxierHealthcheck", "in use", failedServerEvent(NODE, "healthz", "in use")],
@@ -165,7 +163,7 @@ describe("EventRecorder", () => {
 
   const REFUSED = { reason: "ConnectionsRefused", action: "Refuse" };
   test.each([
-    [() => conflictEvent(WEB, LOST), 1],
+    [() => conflictEvent(WEB, [LOST]), 1],
     [() => ignoredAnnotationEvent(WEB, INVALID), 1],
     [(node: string) => featureEvent(WEB, { ...REFUSED, note: `refused on ${node}`, clusterKey: "" }), 1],
     [(node: string) => quarantineEvent(WEB, "ns/web:http/tcp", node, "refused"), 2],
@@ -187,9 +185,18 @@ describe("EventRecorder", () => {
     },
   );
 
+  test("an address that a Service loses later to the same winner repeats the Event of the first one", async () => {
+    const { recorder, clock, sent } = makeRecorder();
+    for (const frontend of ["10.96.0.10 . tcp . 80", "192.0.2.9 . tcp . 80"])
+      recorder.record(conflictEvent(WEB, [{ ...LOST, frontend }]));
+    clock.advance(15_000);
+    await settle();
+    expect(sent.map(([method]) => method)).toEqual(["POST"]);
+  });
+
   test("sends Events that all nodes find alike within 15 s, without counting repetitions, and again if the API server has dropped them", async () => {
     const { recorder, clock, sent } = makeRecorder();
-    const found = conflictEvent(WEB, LOST);
+    const found = conflictEvent(WEB, [LOST]);
     recorder.record(found);
     await settle();
     expect(sent, "at random within 15 s").toEqual([]);
