@@ -86,20 +86,24 @@ export function createReports(
     const [connections] = await Promise.all(features.flatMap((part) => part.connections?.() ?? []));
     const [container, programs] = [await memory.container(), await memory.programs()];
     const [entries, capacity] = [await conntrack.entries(), await conntrack.capacity()];
-    const sent = state();
-    const cards = await Promise.all(features.map((feature) => feature.card?.(sent.now)));
+    const now = clock.now();
+    const cards = await Promise.all(features.map((feature) => feature.card?.(now)));
     return {
-      ...sent,
+      version,
       hostVersions,
+      startedAt,
+      now,
+      dryRun,
       cache,
       nodeContext: nodeContext.current(),
       state: reconciler.state,
       quarantined: reconciler.quarantined,
       health: judge(),
       problems: problems(),
+      sources: source.states(),
       history,
       pending: { since: health.pendingSince, services: pendingServices(cache, reconciler.state) },
-      timeline: timeline.minutes(sent.now),
+      timeline: timeline.minutes(now),
       fills: features.flatMap((feature) => feature.fills?.() ?? []),
       cards: cards.filter((card) => card !== undefined),
       costlyTables,
@@ -126,6 +130,7 @@ export function createReports(
   });
 
   return {
+    /** Milliseconds since 1970. */
     startedAt,
     history,
     health,
@@ -137,7 +142,7 @@ export function createReports(
     },
     judge,
     problems,
-    quarantined: () => reconciler.quarantined.size,
+    quarantinedCount: () => reconciler.quarantined.size,
     state,
     status,
     snapshot,

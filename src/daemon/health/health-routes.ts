@@ -14,7 +14,7 @@ interface HealthSource {
   judge(): HealthReport;
   problems(): readonly DaemonProblem[];
   /** Number of service ports in quarantine. */
-  readonly quarantined: () => number;
+  readonly quarantinedCount: () => number;
   readonly health: Pick<HealthTracker, "pendingSince">;
   readonly history: Pick<SyncHistory, "verifiedAt">;
 }
@@ -61,7 +61,7 @@ function livezAnswer(report: HealthReport, now: number, source: HealthSource): H
   const problems = source.problems();
   return answer(report, now, report.proxyHealthy || report.lastSynced === undefined, {
     lastVerified: timestamp(source.history.verifiedAt),
-    quarantinedServicePorts: source.quarantined(),
+    quarantinedServicePorts: source.quarantinedCount(),
     ...(pendingSince === undefined ? {} : { outOfSyncSince: timestamp(pendingSince) }),
     ...(problems.length === 0 ? {} : { problems: problems.map(({ kind, found }) => ({ kind, found })) }),
   });

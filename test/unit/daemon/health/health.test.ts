@@ -74,7 +74,7 @@ async function ask(
   const source = {
     judge: () => judgeHealth(tracker.snapshot(), now, THRESHOLD),
     problems: () => problems,
-    quarantined: () => quarantined,
+    quarantinedCount: () => quarantined,
     health: tracker,
     history: { verifiedAt },
   };
