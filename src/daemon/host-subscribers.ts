@@ -52,7 +52,9 @@ function reservedPorts(
       // Other programs may have changed the list, so a full sync checks it again.
       const isDue = kind === "full" || failures.isFailing;
       const isOn = isWanted();
-      if (!isChanged(state) && isOn === wasWanted && !isDue) return;
+      // Called for each sync, as it compares with the last call.
+      const areChanged = isChanged(state);
+      if (!areChanged && isOn === wasWanted && !isDue) return;
       wasWanted = isOn;
       const wanted = isOn ? nodePortsOf(state) : new Set<number>();
       const text = [...wanted].sort((a, b) => a - b).join();

@@ -15,7 +15,7 @@ import { clusterSource } from "../kube/reflector/cluster-source.ts";
 import { listUnservedServices } from "../kube/reflector/list-once.ts";
 import type { ObjectSource, ResourceName, SourceErrorKind, SourceHandlers } from "../kube/source.ts";
 import type { EnabledFeatures } from "../model/features.ts";
-import { apiEventSink, NO_EVENTS, type SendEvent } from "./events/event-recorder.ts";
+import { eventSender, NO_EVENTS, type SendEvent } from "./events/event-recorder.ts";
 
 /** Callbacks about an API server. */
 export interface OriginObserver {
@@ -90,13 +90,13 @@ export async function clusterOrigin(access: ClusterAccess, logger: Logger): Prom
     else problems.add(object, diagnostics, { object, diagnostics });
   }, options.features);
   return {
-    makeSource: (given, nodes, { onImplausible, ...observer }) => {
+    makeSource: (given, nodes, observer) => {
       onRequest = observer.onRequest;
       const handlers = watchForNode(given, nodeName, () => nodeNames(client), logger);
       const own = { client, nodeName, decoders, handlers, clock: systemClock, random: Math.random, logger };
-      return clusterSource({ ...own, hasRules, onImplausible, nodes });
+      return clusterSource({ ...own, hasRules, onImplausible: observer.onImplausible, nodes });
     },
-    sendEvent: apiEventSink(client),
+    sendEvent: eventSender(client),
     unservedServices: () => listUnservedServices(client, systemClock),
     apiServers: () => servers.all(),
     remedy: (kind) => API_REMEDIES[kind] ?? "see the log of the API server",

@@ -31,7 +31,7 @@ const CONFLICT = 409;
 const ENDING = "because it is being terminated";
 
 /** Sends Events over the connection of the reflectors. */
-export function apiEventSink(client: ApiClient): SendEvent {
+export function eventSender(client: ApiClient): SendEvent {
   return async (method, path, body) => {
     const signal = AbortSignal.timeout(TIMEOUT);
     const answer = await client.request({ method, path, body, signal });

@@ -1,7 +1,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { apiEventSink, Gone } from "../../../../src/daemon/events/event-recorder.ts";
+import { eventSender, Gone } from "../../../../src/daemon/events/event-recorder.ts";
 import { ApiClient } from "../../../../src/kube/client/client.ts";
 
 let server: Server;
@@ -36,8 +36,8 @@ afterEach(() => {
   server.closeAllConnections();
 });
 
-test("apiEventSink creates an Event with JSON, and changes it with a merge patch", async () => {
-  const send = apiEventSink(client);
+test("eventSender creates an Event with JSON, and changes it with a merge patch", async () => {
+  const send = eventSender(client);
   await send("POST", "/apis/events", { a: 1 });
   await send("PATCH", "/apis/events/x", { b: 2 });
   expect(requests).toEqual([
@@ -48,14 +48,14 @@ test("apiEventSink creates an Event with JSON, and changes it with a merge patch
 
 test("an Event that another node has already created counts as created", async () => {
   status = 409;
-  const send = apiEventSink(client);
+  const send = eventSender(client);
   await send("POST", "/apis/events", {});
   await expect(send("PATCH", "/apis/events/x", {})).rejects.toThrow("409");
 });
 
-test("apiEventSink rejects with the status if the API server refuses an Event", async () => {
+test("eventSender rejects with the status if the API server refuses an Event", async () => {
   status = 403;
-  await expect(apiEventSink(client)("POST", "/apis/events", {})).rejects.toThrow("POST /apis/events: 403");
+  await expect(eventSender(client)("POST", "/apis/events", {})).rejects.toThrow("POST /apis/events: 403");
 });
 
 test.each([
@@ -64,6 +64,6 @@ test.each([
   [403, '{"message":"User \\"system:serviceaccount\\" cannot create resource \\"events\\""}', false],
 ])("an Event refused with %i %s is no fault: %s", async (code, text, isGone) => {
   [status, answer] = [code, text];
-  const error = await apiEventSink(client)("POST", "/apis/events", {}).catch((caught) => caught);
+  const error = await eventSender(client)("POST", "/apis/events", {}).catch((caught) => caught);
   expect(error instanceof Gone).toBe(isGone);
 });
