@@ -25,7 +25,7 @@ import { statusPage } from "./status/status-page.ts";
 import { syncLog } from "./sync-log.ts";
 import { createUpkeep } from "./upkeep.ts";
 
-/** A service proxy. Tests look at its parts. */
+/** A service proxy, with those of its parts that tests look at. */
 export type Daemon = Awaited<ReturnType<typeof createDaemon>>;
 
 /** Creates a daemon: each part before those that need it. @throws AppError HOST if the host cannot be read */
@@ -56,15 +56,16 @@ export async function createDaemon(input: DaemonInput) {
   const isFamilyServed = (family: Family) => isServed(reports.judge(), family);
   const { loopback, ...services } = hostServices(input, options, proxier, isFamilyServed, metrics, events);
   metrics.readFrom({ ...system, ...proxier, ...readings, ...reports, loopback });
-  const upkeep = createUpkeep(input, options, proxier, services.addressesRead, (at) => {
-    reports.history.verifiedAt = at;
-  });
+  const upkeep = createUpkeep(input, options, proxier, services.addressesRead, (at) =>
+    reports.history.verified(at),
+  );
   const heap = heapKeeper(clock, system.compactHeap);
-  const { cache } = proxier;
+  const { cache, runner, reconciler } = proxier;
+  const { health, history, timeline, configRead, snapshot } = reports;
   const subscribers: readonly SyncSubscriber[] = [
     // Before the history, which ends the time before the first sync.
-    reports.timeline,
-    reports.history,
+    timeline,
+    history,
     metrics.syncs(families),
     syncLog(logger, clock),
     serviceChangeLog(cache, clock, logger),
@@ -111,8 +112,14 @@ export async function createDaemon(input: DaemonInput) {
     await Promise.all([...[...servers, services].map((one) => one.close()), events.stop()]);
   };
   return {
-    ...proxier,
-    ...reports,
+    cache,
+    runner,
+    reconciler,
+    health,
+    history,
+    timeline,
+    configRead,
+    snapshot,
     /** The current options. */
     get options() {
       return current;
@@ -123,7 +130,7 @@ export async function createDaemon(input: DaemonInput) {
       upkeep.optionsChanged();
       proxier.loop.request();
     },
-    ...startAndStop(input, reports.health, servers, begin, end),
+    ...startAndStop(input, health, servers, begin, end),
   };
 }
 

@@ -127,7 +127,7 @@ interface Watched {
 /** Knows the state of the rules, for {@link HealthSnapshot}. */
 export type HealthTracker = ReturnType<typeof healthTracker>;
 
-/** Makes a tracker. @param families those of the host */
+/** The time before the first sync counts from this call on. @param families those of the host */
 export function healthTracker(
   families: readonly Family[],
   clock: Pick<Clock, "now" | "monotonic">,
@@ -146,6 +146,7 @@ export function healthTracker(
     /**
      * Since when the rules have been out of date, milliseconds since 1970; undefined if they are not. Before
      * the first sync they always are, even if no sync has been requested: the first lists are not complete.
+     * A copy of the tracker would keep the value of this moment.
      */
     get pendingSince(): number | undefined {
       return pendingSince();

@@ -43,6 +43,11 @@ export class SyncHistory implements SyncSubscriber {
     this.failures++;
     this.problem = messageOf(error);
   }
+
+  /** Records that the kernel has the desired tables. */
+  verified(at: number): void {
+    this.verifiedAt = at;
+  }
 }
 
 /** A full sync with its reason, in words. */

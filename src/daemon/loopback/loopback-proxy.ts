@@ -52,10 +52,12 @@ export class LoopbackProxy {
   readonly #clients = new Set<Socket>();
   readonly #loggers: NamespaceLoggers;
   #hasNoRoute = false;
+  readonly #listeners = { ip: 0, ip6: 0 };
+  readonly #refused = { limit: 0, unreachable: 0 };
   /** Open listeners. */
-  readonly listeners = { ip: 0, ip6: 0 };
+  readonly listeners: ByFamily<number> = this.#listeners;
   /** Connections that were not served: there are too many, or no endpoint could be reached. */
-  readonly refused = { limit: 0, unreachable: 0 };
+  readonly refused: Readonly<Record<"limit" | "unreachable", number>> = this.#refused;
 
   constructor(parts: LoopbackProxyParts) {
     this.#parts = parts;
@@ -102,7 +104,7 @@ export class LoopbackProxy {
     await listen(server, address, "another process on this node has the port", (error) =>
       this.#parts.logger.warn({ error: error.message }, "cannot accept a connection"),
     );
-    this.listeners[nodePort.family]++;
+    this.#listeners[nodePort.family]++;
     return { close: () => this.#stopListening(server, nodePort) };
   }
 
@@ -110,14 +112,14 @@ export class LoopbackProxy {
     const { maxConnections = MOST_CONNECTIONS, targets } = this.#parts;
     if (this.#clients.size >= maxConnections) {
       client.resetAndDestroy();
-      this.refused.limit++;
+      this.#refused.limit++;
       return;
     }
     this.#clients.add(client);
     const target = { host: targets[nodePort.family], port: nodePort.port };
     const relayed = relay(client, target, (error) => {
       this.#reportUnreachable(nodePort, target, error);
-      this.refused.unreachable++;
+      this.#refused.unreachable++;
     });
     void relayed.then(() => this.#clients.delete(client));
   }
@@ -138,7 +140,7 @@ export class LoopbackProxy {
   /** Open connections continue. */
   async #stopListening(server: Server, { family }: LoopbackNodePort): Promise<void> {
     server.close();
-    this.listeners[family]--;
+    this.#listeners[family]--;
   }
 }
 

@@ -73,8 +73,9 @@ export class AffinityPoller implements SyncSubscriber {
   readonly #failures: FailureLog;
   #task: PeriodicTask | undefined;
   #hasRead = false;
+  readonly #deleted = { gone: 0, crowded: 0 };
   /** Deleted entries: their service port is gone, or has the most entries of a nearly full map. */
-  readonly deleted = { gone: 0, crowded: 0 };
+  readonly deleted: Readonly<Record<"gone" | "crowded", number>> = this.#deleted;
   #isStopped = false;
   /** Whether the last reading left entries to delete. */
   #isUnfinished = false;
@@ -146,7 +147,7 @@ export class AffinityPoller implements SyncSubscriber {
     this.#entries = { ...this.#entries, [family]: total };
     const isGone = ({ key }: Element) => this.#state(family)?.ownerOfList(servicePortOf(key)) === undefined;
     const { deleted, isComplete } = await this.#delete(family, spec, gone, isGone);
-    this.deleted.gone += deleted;
+    this.#deleted.gone += deleted;
     if (isComplete && gone.length < MOST_DELETED) state.ids.freeHeld(held.filter((id) => !ids.has(id)));
     else this.#isUnfinished = true;
     const excess = excessEntries(counts, spec.size ?? Number.POSITIVE_INFINITY);
@@ -191,7 +192,7 @@ export class AffinityPoller implements SyncSubscriber {
       }
     }
     const { deleted } = await this.#delete(family, spec, entries, () => true);
-    this.deleted.crowded += deleted;
+    this.#deleted.crowded += deleted;
     const ports = [...excess]
       .sort(([, a], [, b]) => b - a)
       .flatMap(([id]) => {

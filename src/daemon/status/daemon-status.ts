@@ -24,7 +24,7 @@ export interface DaemonStatus
   readonly quarantined: Quarantine;
   readonly health: HealthReport;
   readonly problems: readonly DaemonProblem[];
-  readonly history: Omit<SyncHistory, keyof SyncSubscriber>;
+  readonly history: Readonly<Omit<SyncHistory, "verified" | keyof SyncSubscriber>>;
   readonly pending: Pending;
   /** The last hour, oldest minute first. */
   readonly timeline: readonly TimelineMinute[];

@@ -35,7 +35,7 @@ test("the state gauges show the current state, with times in seconds", async () 
   expect(await value("kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds")).toBe(1.5);
   expect(await value("nft_proxy_out_of_sync_since_timestamp_seconds")).toBe(1.2);
   expect(await value("nft_proxy_last_verified_timestamp_seconds")).toBe(0);
-  history.verifiedAt = 9000;
+  history.verified(9000);
   health.pendingSince = undefined;
   expect(await value("nft_proxy_out_of_sync_since_timestamp_seconds")).toBe(0);
   expect(await value("nft_proxy_last_verified_timestamp_seconds")).toBe(9);
@@ -86,6 +86,17 @@ test("the memory of the container and of its programs is shown if the host repor
     nft,
   });
   expect(await show(undefined)).toEqual({ container: [none, none, none], nft });
+});
+
+test("refused connections to loopback NodePorts are counted by reason", async () => {
+  const metrics = testMetrics();
+  const refused = { limit: 0, unreachable: 0 };
+  metrics.readFrom(scrapedParts({ loopback: { listeners: { ip: 1, ip6: 0 }, connections: 3, refused } }));
+  const value = (reason: string) =>
+    metricValue(metrics, "nft_proxy_localhost_nodeport_refused_total", `reason="${reason}"`);
+  expect([await value("limit"), await value("unreachable")]).toEqual([0, 0]);
+  Object.assign(refused, { limit: 2, unreachable: 5 });
+  expect([await value("limit"), await value("unreachable")]).toEqual([2, 5]);
 });
 
 test("the Services that lost an address to another have a series each, of which there are at most 100", async () => {

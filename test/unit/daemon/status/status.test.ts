@@ -149,7 +149,7 @@ test("SyncHistory counts syncs, failures and repairs, and keeps the last repair 
   history.synced(syncReport({ kind: "full", reason: "periodic", endedAt: 1001 }));
   history.synced(syncReport({ kind: "full", reason: "drift", endedAt: 1002, drift: [MISSING_TABLE] }));
   history.synced(syncReport({ kind: "full", reason: "periodic", endedAt: 1003 }));
-  history.verifiedAt = 1004;
+  history.verified(1004);
   history.failed({ error: new Error("nft hangs") });
   expect({ ...history }).toEqual({
     syncs: 4,
