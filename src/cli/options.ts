@@ -7,6 +7,7 @@ import type { ProxyOptions } from "../config/options.ts";
 import { resolveOptions } from "../config/resolve.ts";
 import type { LoadRequest } from "../inspect/load/load-request.ts";
 import { systemReason } from "../kube/files/diagnostic.ts";
+import { NO_INPUT } from "../kube/files/read-files.ts";
 import { isDenied, type RunningDaemon, runningDaemon } from "../socket/daemon-client.ts";
 import { type Argv, listArgument, type Reporter, textArgument } from "./command.ts";
 
@@ -23,13 +24,15 @@ export const USER_AGENT = `nft-proxy/${__VERSION__}`;
 
 /** The request for objects: from `--from`, the daemon or the cluster. @param daemon gave the options */
 export function loadRequest(argv: Argv, options: ProxyOptions, daemon?: RunningDaemon): LoadRequest {
+  const paths = listArgument(argv, "from");
   return {
     options,
     daemon,
     nodeName: daemon?.state.nodeName ?? nodeNameOf(options),
     context: textArgument(argv, "context"),
-    paths: listArgument(argv, "from"),
-    stdin: process.stdin,
+    paths,
+    // Opening it makes a pipe non-blocking for every process that shares it.
+    stdin: paths.includes("-") ? process.stdin : NO_INPUT,
     env: process.env,
     userAgent: USER_AGENT,
   };
@@ -66,7 +69,7 @@ const NEUTRAL: ReadonlySet<string> = new Set(["daemon-socket", "nft-path", "v", 
 export async function requestBesideDaemon(
   argv: Argv,
   reporter: Reporter,
-  isDiagnosis = false,
+  { isDiagnosis = false } = {},
 ): Promise<CommandRequest> {
   const options = commandOptions(argv, reporter);
   const own = loadRequest(argv, options);

@@ -22,7 +22,7 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
   if (listArgument(argv, "from").length > 0 && !isSet(argv, "migration")) {
     throw badArgument("--from needs --migration");
   }
-  const request = await requestBesideDaemon(argv, reporter, true);
+  const request = await requestBesideDaemon(argv, reporter, { isDiagnosis: true });
   const { options, areDefaults = false, socketProblem } = request;
   if (areDefaults) reporter.notice([unknownOptions(request)]);
   const migrating = isSet(argv, "migration") ? await migratingServices(request, reporter) : undefined;

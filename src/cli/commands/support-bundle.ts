@@ -49,7 +49,9 @@ function* redacted(files: Iterable<BundleFile>, redact: (text: string) => string
 
 /** Collects the files of this node, its name, and the names to redact, if any. */
 async function ofNode(argv: Argv, isRedacted: boolean, reporter: Reporter) {
-  const { daemon, options, socketProblem, nodeName } = await requestBesideDaemon(argv, reporter, true);
+  const { daemon, options, socketProblem, nodeName } = await requestBesideDaemon(argv, reporter, {
+    isDiagnosis: true,
+  });
   const request = { options, nodeName, version: __VERSION__, daemon, socketProblem };
   const bundle = await collectBundle(request);
   reporter.notice(bundle.notices);

@@ -7,7 +7,7 @@ import { type FilesResult, ObjectGatherer, type ReadOptions, writtenBy } from ".
 import { readText } from "./read-text.ts";
 import { type InputDocument, parseYaml } from "./yaml.ts";
 
-/** An empty standard input, for files that are read again. */
+/** An empty standard input. */
 export const NO_INPUT: AsyncIterable<Uint8Array> = { async *[Symbol.asyncIterator]() {} };
 
 /**
