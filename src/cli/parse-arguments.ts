@@ -84,7 +84,7 @@ function valuesAt(args: readonly string[], index: number, limit: number): string
   return end === -1 ? rest : rest.slice(0, end);
 }
 
-/** Splits `--name` and `--name=value`. Returns what is known of it. */
+/** Splits `--name` and `--name=value`; `flag` is undefined if unknown, `value` without one. */
 function namedFlag(argument: string) {
   const [, given = argument, value] = /^([^=]*)(?:=(.*))?$/s.exec(argument) ?? [];
   const spelling = `--${given.slice(2).replaceAll("_", "-")}`;

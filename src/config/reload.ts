@@ -12,8 +12,9 @@ export interface ConfigState {
 
 /**
  * Compares options by the fields that print them, and decides which changes take effect now.
- * @returns the changed fields that take effect now (`taken`: `nftables.masqueradeAll`) or after a restart,
- * and the options to continue with: the new value of those taken, the current value of the others
+ * @returns the changed fields of the configuration file (`nftables.masqueradeAll`) that take effect now
+ * (`taken`) and after a restart (`needRestart`), and the `options` to continue with: the new value of those
+ * taken, the current value of the others
  */
 export function planReload(current: ProxyOptions, next: ProxyOptions) {
   const [before, after] = [configurationOf(current), configurationOf(next)];

@@ -40,7 +40,8 @@ export async function clusterClient(request: LoadRequest) {
 
 /**
  * Returns kubectl's kubeconfig, for a command without one: the first file of $KUBECONFIG, or the user's own.
- * "" in a pod, where the service account is used instead, or with the URL of an API server.
+ * "" in a pod, where the service account is used instead, or with the URL of an API server. The daemon has no
+ * such default: it finds the API server as kube-proxy does.
  */
 function userKubeconfig(master: string, env: NodeJS.ProcessEnv): string {
   if (master !== "" || env.KUBERNETES_SERVICE_HOST !== undefined) return "";

@@ -20,7 +20,7 @@ export interface LoadRequest {
   readonly ejectsNothing?: boolean;
   /** The context of the kubeconfig; the current one if absent. */
   readonly context?: string | undefined;
-  /** The process's environment, which has the in-cluster settings. */
+  /** The process's environment: the in-cluster settings, and those that find the user's kubeconfig. */
   readonly env: NodeJS.ProcessEnv;
   /** `nft-proxy/VERSION`, for the API server's log. */
   readonly userAgent: string;
