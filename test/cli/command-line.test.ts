@@ -50,6 +50,16 @@ describe("the command line", () => {
     expect(stderr).not.toMatch(/\n\s+at /);
   });
 
+  test("prints warnings about the configuration before an error", async () => {
+    const { exitCode, stderr } = await nftProxy([
+      ...DUMP.slice(2),
+      "--proxy-mode=ipvs",
+      "--service=shop/car",
+    ]);
+    expect(exitCode).toBe(2);
+    expect(stderr).toMatch(/^warning: .*ipvs.*\nnft-proxy: .*shop\/car/);
+  });
+
   test("lists every command in its help, and the options of a command in that command's help", async () => {
     const { exitCode, stdout } = await nftProxy(["--help"]);
     expect(exitCode).toBe(0);

@@ -5,9 +5,9 @@ import { schemaErrors } from "../../../support/output-schema.ts";
 
 test("version answers without a daemon and without nft, and says what it lacks", async () => {
   const argv = { "daemon-socket": ["/nowhere/daemon.sock"], "nft-path": ["/nowhere/nft"] };
-  const { output } = await run({ ...argv, output: ["json"] }, quietReporter());
+  const { exitCode = 0, output } = await run({ ...argv, output: ["json"] }, quietReporter());
   const versions = JSON.parse(String(output));
-  expect(schemaErrors("version", versions)).toEqual([]);
+  expect({ exitCode, errors: schemaErrors("version", versions) }).toEqual({ exitCode: 0, errors: [] });
   expect(versions).toEqual({
     nftProxy: "0.0.0-test",
     daemon: { problem: "none answers at /nowhere/daemon.sock" },

@@ -68,7 +68,8 @@ function serve(nodes: readonly string[], silent: readonly string[] = []) {
 async function collected(more: Argv = {}) {
   const file = join(directory, "bundle.tar.gz");
   const reporter = quietReporter();
-  await run({ cluster: true, master: [api.url], file: [file], ...more }, reporter);
+  const { exitCode = 0 } = await run({ cluster: true, master: [api.url], file: [file], ...more }, reporter);
+  expect(exitCode).toBe(0);
   const entries = parseTar(gunzipSync(readFileSync(file)));
   return { files: new Map(entries.map(({ name, text }) => [name, text])), notices: reporter.notices };
 }
