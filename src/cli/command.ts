@@ -12,7 +12,10 @@ export type Argv = ParsedArguments["values"];
 export interface Reporter {
   /** Begins a step of a slow command, such as `reading objects`. */
   readonly step: (what: string) => void;
-  /** Adds lines for standard error: warnings and ignored objects. They precede the output, or the error. */
+  /**
+   * Adds lines for standard error, before the command returns: warnings and ignored objects. They precede the
+   * output, or the error.
+   */
   readonly notice: (lines: readonly string[]) => void;
 }
 
@@ -37,8 +40,8 @@ export interface Command {
   /** Names of its own flags; every command also takes those of the configuration. */
   readonly flags: readonly string[];
   /**
-   * Names of the configuration's flags that `--help` shows, if they are not {@link ASKING}. `--help-all`
-   * shows all of them.
+   * Names of the configuration's flags that `--help` shows, if they are not {@link ASKING_FLAGS}.
+   * `--help-all` shows all of them.
    */
   readonly common?: readonly string[];
   /** Descriptions of flags that have a narrower meaning for this command, by name. */
@@ -54,16 +57,16 @@ export interface Command {
 export const FEATURE_ARGUMENT = "what";
 
 /** Flags that affect the desired state of a node. */
-export const NODE: readonly string[] = [
+export const NODE_FLAGS: readonly string[] = [
   "cluster-cidr",
   "hostname-override",
   "nft-path",
   "nodeport-addresses",
 ];
 /** Flags that find the cluster. */
-export const CLUSTER: readonly string[] = ["kubeconfig", "master"];
+export const CLUSTER_FLAGS: readonly string[] = ["kubeconfig", "master"];
 /** Common flags of commands that ask the daemon or, without one, the cluster. */
-export const ASKING: readonly string[] = [...NODE, ...CLUSTER, "daemon-socket"];
+export const ASKING_FLAGS: readonly string[] = [...NODE_FLAGS, ...CLUSTER_FLAGS, "daemon-socket"];
 
 /** The formats of most commands' `--output`. */
 export const FORMATS: readonly string[] = ["text", "json", "yaml"];
@@ -94,7 +97,7 @@ export function flagsOf({ flags }: Command): readonly Flag[] {
  * @param showAll also flags of the configuration that are not common, but have an effect
  */
 export function shownFlags(command: Command, showAll: boolean): readonly Flag[] {
-  const shown = ["config", ...(command.common ?? ASKING)];
+  const shown = ["config", ...(command.common ?? ASKING_FLAGS)];
   return flagsOf(command).filter(({ name, target: { kind } }) => {
     return kind !== "ignored" && (showAll || kind !== "field" || shown.includes(name));
   });

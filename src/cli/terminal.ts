@@ -1,14 +1,20 @@
 import { styleText } from "node:util";
 import type { Reporter } from "./command.ts";
 
+/** How a text for people is printed to a stream: its highlighting and line breaks. */
+export interface Style {
+  /** Columns of a line; infinite if lines are not broken. */
+  readonly columns: number;
+  readonly heading: (text: string) => string;
+  readonly aside: (text: string) => string;
+  readonly good: (text: string) => string;
+  readonly bad: (text: string) => string;
+}
+
 const same = (text: string): string => text;
 
-/** How a text for people is printed to a stream: its highlighting and line breaks. */
-export type Style = Readonly<typeof PLAIN>;
-
 /** For files and pipes: no colours, no line breaks within a sentence. */
-export const PLAIN = {
-  /** Columns of a line; infinite if lines are not broken. */
+export const PLAIN: Style = {
   columns: Number.POSITIVE_INFINITY,
   heading: same,
   aside: same,

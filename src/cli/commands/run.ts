@@ -46,14 +46,14 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
   if (target !== undefined) {
     reporter.notice(warningNotices(warnings));
     writePrivateFile(target, printConfiguration(options));
-    return { output: `wrote the configuration to ${target}\n` };
+    return { exitCode: EXIT.ok, output: `wrote the configuration to ${target}\n` };
   }
   const log = new RecentLog(process.stderr);
   const logger = createLogger(options.logFormat, logLevel(options.logVerbosity), log);
   logWarnings(warnings, logger);
   if (!isSet(argv, "init-only")) return await serve(argv, options, poller, logger, () => log.lines());
   if (!isSet(argv, "dry-run")) await prepareHost(new NftProgram({ path: options.nftPath }), options, logger);
-  return {};
+  return { exitCode: EXIT.ok };
 }
 
 function logWarnings(warnings: readonly ConfigWarning[], logger: Logger): void {

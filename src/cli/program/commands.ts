@@ -1,6 +1,13 @@
 import { FEATURES } from "../../features/registry.ts";
 import type { FeatureCommand } from "../../features/seam/command.ts";
-import { ASKING, CLUSTER, type Command, FEATURE_ARGUMENT, FORMATS, NODE } from "../command.ts";
+import {
+  ASKING_FLAGS,
+  CLUSTER_FLAGS,
+  type Command,
+  FEATURE_ARGUMENT,
+  FORMATS,
+  NODE_FLAGS,
+} from "../command.ts";
 
 /** Every command, in the order of `--help`. */
 export const COMMANDS: readonly Command[] = [
@@ -9,7 +16,7 @@ export const COMMANDS: readonly Command[] = [
     summary: "Program this node from a cluster, as a daemon",
     flags: ["from", "dry-run", "cleanup", "init-only", "write-config-to"],
     meanings: { "dry-run": "Change nothing; log the size of each change, and with -v=4 the change itself" },
-    common: [...ASKING, "v"],
+    common: [...ASKING_FLAGS, "v"],
     load: async () => await import("../commands/run.ts"),
   },
   {
@@ -17,7 +24,7 @@ export const COMMANDS: readonly Command[] = [
     summary: "Program this node from files, once",
     flags: ["from", "force"],
     lacks: { "dry-run": "nft-proxy diff --from PATH shows what apply would change" },
-    common: NODE,
+    common: NODE_FLAGS,
     load: async () => await import("../commands/apply.ts"),
   },
   {
@@ -62,7 +69,7 @@ export const COMMANDS: readonly Command[] = [
       ["-f manifests/ --exclude node-port-range", "everything but one kind of diagnostic, named by its code"],
       ["-f manifests/ --exclude Service/shop/cart", "everything but the diagnostics of one object"],
     ],
-    common: NODE,
+    common: NODE_FLAGS,
     load: async () => await import("../commands/check.ts"),
   },
   {
@@ -163,7 +170,7 @@ export const COMMANDS: readonly Command[] = [
     flags: ["context", "namespace", "selector", "wait", "output"],
     meanings: { namespace: "The namespace of the pods; kube-system by default" },
     examples: [["--wait", "wait for an installation or an upgrade"]],
-    common: CLUSTER,
+    common: CLUSTER_FLAGS,
     load: async () => await import("../commands/fleet.ts"),
   },
   {
@@ -176,7 +183,7 @@ export const COMMANDS: readonly Command[] = [
       ["--redact - > nft-proxy.tar.gz", "without names and addresses, to standard output"],
       ["--cluster --context prod", "of all nodes, from anywhere with a kubeconfig"],
     ],
-    common: ["hostname-override", "nft-path", "daemon-socket", ...CLUSTER],
+    common: ["hostname-override", "nft-path", "daemon-socket", ...CLUSTER_FLAGS],
     load: async () => await import("../commands/support-bundle.ts"),
   },
   {

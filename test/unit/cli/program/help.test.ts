@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { ASKING } from "../../../../src/cli/command.ts";
+import { ASKING_FLAGS } from "../../../../src/cli/command.ts";
 import { FLAGS } from "../../../../src/cli/flags.ts";
 import { COMMANDS, commandOf } from "../../../../src/cli/program/commands.ts";
 import { commandHelp, programHelp } from "../../../../src/cli/program/help.ts";
@@ -34,7 +34,7 @@ describe("help", () => {
     expect(await helpOf("cleanup")).not.toContain("--cluster-cidr");
     expect(await helpOf("cleanup", true)).toContain("--cluster-cidr");
     const fields = FLAGS.flatMap(({ name, target: { kind } }) => (kind === "field" ? [name] : []));
-    for (const { name, common = ASKING } of COMMANDS) {
+    for (const { name, common = ASKING_FLAGS } of COMMANDS) {
       expect(fields).toEqual(expect.arrayContaining([...common]));
       const all = await helpOf(name, true);
       for (const field of fields) expect(all).toContain(field.length === 1 ? `-${field} ` : `--${field} `);
