@@ -68,10 +68,10 @@ export async function follow(
   let dropped = 0;
   const end = async () => {
     refresh.stop();
-    // Every end of a connection so far gets a line.
-    await observer.finished();
     dropped = (await listener?.dropped()) ?? 0;
+    // Before it waits: every end of a connection so far gets a line, and there are always further ones.
     listener?.stop();
+    await observer.finished();
     feed.end();
   };
   void interrupted.then(end);

@@ -52,7 +52,7 @@ export class LineFeed {
   /** Ends the lines, perhaps with an error. */
   end(failure?: unknown): void {
     this.#tellOmitted(true);
-    this.#failure = failure;
+    this.#failure ??= failure;
     this.#isEnded = true;
     this.#wake();
   }

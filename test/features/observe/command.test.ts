@@ -214,6 +214,19 @@ describe("observe --follow", () => {
     await started;
   });
 
+  test("listens no longer once interrupted, although ends still wait for their figures", async () => {
+    const { host, clock, listener, interrupt } = commandHost({ flags: follow });
+    const { lines } = await command.run(host);
+    listener.report("changed", flow({ state: "time_wait" }));
+    interrupt();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(listener.isHeard).toBe(false);
+    clock.advance(20);
+    const all: string[] = [];
+    for await (const line of lines) all.push(line);
+    expect(all[0]).toContain("closed");
+  });
+
   test("ends at once if interrupted while it reads the earlier refusals", async () => {
     const { host, interrupt } = commandHost({ flags: follow });
     const never = new Promise<never>(() => {});

@@ -52,6 +52,13 @@ describe("a feed of lines", () => {
     expect(await collected(feed)).toEqual(["line 1", "line 2", "line 3", "47 omitted", "4950 omitted"]);
   });
 
+  test("ends with the error that ended it first", async () => {
+    const feed = new LineFeed(new ManualClock(), 10, () => "");
+    feed.end(new Error("gone"));
+    feed.end();
+    await expect(feed.lines().next()).rejects.toThrow("gone");
+  });
+
   test("ends with the error that ends it, after its lines", async () => {
     const { feed, push } = feeding(3);
     push(1);
