@@ -6,10 +6,7 @@ import { nonEmpty, onlyElements, type TableDelta } from "../nft/delta.ts";
 import type { Element } from "../nft/elements.ts";
 import type { Commit, TableMessage } from "./kernel-events.ts";
 
-/**
- * Maximum number of elements that are kept of foreign commits, to be compared one by one. Beyond that,
- * everything is compared.
- */
+/** Maximum number of elements that are kept of commits. Beyond that, everything is compared. */
 const MOST_ELEMENTS = 3000;
 
 /**
@@ -20,6 +17,8 @@ export class ForeignCommits {
   #commits: Commit[] = [];
   /** The elements that foreign commits touched. */
   readonly #touched = new Set<string>();
+  /** Number of elements of all commits. */
+  #kept = 0;
   #isTooMuch = false;
   /** Who last touched anything but elements, since {@link ForeignCommits.takeDeclarations}. */
   #declarationsAuthor: string | undefined;
@@ -46,10 +45,11 @@ export class ForeignCommits {
       if (elements.length < messages.length) this.#declarationsAuthor = author;
       for (const message of elements) for (const name of namesOf(message)) this.#touched.add(name);
     }
-    this.#isTooMuch ||= this.#touched.size > MOST_ELEMENTS;
+    const kept = isForeign ? elements : this.#ofTouched(elements);
+    for (const message of kept) this.#kept += message.elements.length;
+    this.#isTooMuch ||= this.#kept > MOST_ELEMENTS;
     if (this.#isTooMuch) this.#commits = [];
-    else if (this.#touched.size > 0)
-      this.#commits.push({ author, isForeign, messages: isForeign ? elements : this.#ofTouched(elements) });
+    else if (this.#touched.size > 0) this.#commits.push({ author, isForeign, messages: kept });
   }
 
   /**
@@ -91,6 +91,7 @@ export class ForeignCommits {
   clear(): void {
     this.#commits = [];
     this.#touched.clear();
+    this.#kept = 0;
     this.#isTooMuch = false;
     this.#declarationsAuthor = undefined;
     this.#takenAuthor = undefined;
@@ -116,8 +117,8 @@ function namesOf({ family, name, elements }: ElementsMessage): string[] {
 
 /**
  * Compares the elements that commits touched, ours or not, with the desired ones. The last message about an
- * element tells whether it exists now. Elements of foreign sets are ignored: such a set is deleted as a
- * whole.
+ * element tells whether it exists now. Elements of dynamic sets are ignored, and those of foreign sets, which
+ * are deleted as a whole.
  * @param messages about our tables, in the order of the commits
  * @returns the elements that differ now; undefined if elements were touched that cannot be compared one by
  * one: bounds of intervals, and forms that we never write

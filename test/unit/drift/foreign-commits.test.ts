@@ -245,4 +245,10 @@ describe("ForeignCommits", () => {
     commits.add(foreign(LOST));
     expect(keys(commits.takeElements(desired))).toEqual([FRONTEND]);
   });
+
+  test("keeps no more of one element that others and we change again and again", () => {
+    const times = Array.from({ length: 1501 }, () => [foreign(LOST), own(BACK)]).flat();
+    expect(made(...times.slice(0, 3000)).takeElements(desired).deltas).toEqual([]);
+    expect(made(...times).takeElements(desired).deltas).toBeUndefined();
+  });
 });
