@@ -14,11 +14,11 @@ export class StaleElements {
     this.#deletions.add(deletion);
   }
 
-  /** @param most maximum number of elements to delete */
+  /** @param most number of elements to delete, rounded up */
   delete(most: number): void {
     let room = most;
     for (const deletion of this.#deletions) {
-      while (!deletion.next().done) if (--room === 0) return;
+      while (!deletion.next().done) if (--room <= 0) return;
       this.#deletions.delete(deletion);
     }
   }
