@@ -61,8 +61,9 @@ export function commandOptions(argv: Argv, { notice }: Reporter): ProxyOptions {
 const NEUTRAL: ReadonlySet<string> = new Set(["daemon-socket", "nft-path", "v", "logging-format"]);
 
 /**
- * The request with the options of the daemon on this host. They are those of flags and `--config` if any are
- * given, if no daemon answers, or if it programs another network namespace.
+ * The request of a command, with the options of the daemon on this host; with those of flags and `--config`
+ * if any but {@link NEUTRAL} ones are given, if no daemon answers, or if it programs another network
+ * namespace.
  * @param isDiagnosis whether a daemon that hangs or has another version causes a warning, not an error
  * @throws AppError BAD_ARGUMENT; BAD_CONFIG; HOST for a daemon that gives no usable answer
  */

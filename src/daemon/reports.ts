@@ -115,7 +115,7 @@ export function createReports(
     };
   };
 
-  /** Returns the desired state, the committed state and the transaction between them, for support. */
+  /** Returns the state for support, with the desired and committed rules and the transaction between them. */
   const snapshot = (): Record<string, unknown> => ({
     at: new Date(clock.now()).toISOString(),
     sources: source.states(),

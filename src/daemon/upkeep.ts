@@ -74,7 +74,7 @@ export function createUpkeep(
     });
   };
 
-  /** Finds tables of other software that slow transactions down, and logs the first that it finds. */
+  /** Finds tables of other software that slow transactions down, and logs those that it finds first. */
   const findCostlyTables = async (): Promise<void> => {
     costlyTables = await system.costlyTables(nft).catch(() => []);
     if (areCostlyLogged || costlyTables.length === 0) return;

@@ -38,14 +38,13 @@ export type NetlinkMessage =
   | { readonly kind: "host" }
   /** The end of a dump. */
   | { readonly kind: "done" }
-  /** The error of a request or dump (2 is ENOENT); 0 if a request succeeded. */
+  /** The result of a request or dump: an error (2 is ENOENT), or 0 for success. */
   | { readonly kind: "error"; readonly errno: number }
   | { readonly kind: "other" }
   | { readonly kind: "malformed"; readonly reason: string };
 
 /**
- * What happened to a flow: the kernel created it, which is after its translation; changed it, or only lists
- * it; deleted it.
+ * What happened to a flow: created, with its translation chosen; changed, or only listed; deleted.
  */
 export type FlowChange = "created" | "changed" | "deleted";
 

@@ -26,6 +26,7 @@ export interface ServicePortLists {
   readonly parts?: readonly PortPart[];
 }
 
+/** Whether no way leads to an endpoint. */
 export function isWithoutEndpoints({ cluster, local }: ServicePortLists): boolean {
   return cluster === undefined && local === undefined;
 }
@@ -134,7 +135,7 @@ function grownList(all: readonly Endpoint[], before: readonly string[], added: n
   return grown.length === all.length ? all : grown;
 }
 
-/** The values at the numbers of a list. @param values one for each target */
+/** The values at the numbers of a list: a slot is the index of a target. @param values one for each target */
 export function numberedValues({ slots }: EndpointList, values: readonly string[]): readonly string[] {
   return slots === undefined ? values : Array.from(slots, (index) => values[index] as string);
 }

@@ -51,7 +51,7 @@ interface KnownPort {
   writtenEmpty: readonly EmptyList[];
   /** The parts of features written for it. */
   writtenParts: readonly PortPart[];
-  /** The targets of written lists by number; absent if they are sorted. */
+  /** The targets by number of each written list that is not sorted. */
   orders: Orders;
   /** With session affinity: the ids of endpoints. */
   endpointIds: EndpointIds;
@@ -78,8 +78,8 @@ const verdicts = new SharedValues<string>();
  * The lists of endpoints of one family's service ports: their ids, the number of each endpoint in a list, and
  * their elements. A service port has lists while at least one frontend leads to it. A list has the numbers 0
  * to N-1. Any endpoint may have any number, so that a change of a long list changes few elements. A new list
- * is sorted. If the last frontend of a long list goes, its elements are stale: they leave the table later, a
- * few at a time, and nobody gets the list's id before.
+ * is sorted. If a service port with long lists loses its last frontend, their elements are stale: they leave
+ * the table later, a few at a time, and nobody gets the service port's id before.
  */
 export class EndpointLists {
   readonly ids: ListIds;
@@ -133,7 +133,7 @@ export class EndpointLists {
     if (port === undefined) return;
     const isLast = port.users.reduce((sum, users) => sum + users) === 1;
     const areStale = isLast && areLong(port.written);
-    // Before `#count`, which empties the lists.
+    // `elementsOf` reads the lists now, before `#count` empties them.
     if (areStale) this.#stale.add(this.#deleting(port.id, elementsOf(port)));
     this.#count(port, way, -1, kind, areStale);
     if (!isLast) return;
@@ -372,7 +372,7 @@ export class EndpointLists {
       this.#shared.addPart(part);
       this.#tracker.setElement(map, String(port.id), verdicts.share(chain.name, `jump ${chain.name}`));
     }
-    // Packets fill these sets, which may have its id after the service port is gone.
+    // Packets fill the client sets of a part, which may keep the service port's id after it is gone.
     if (wanted.some(({ part }) => part.clientSets !== undefined)) this.ids.noteCountedClients(port.key);
     for (const part of before) {
       if (!wanted.some(({ map }) => map === part.map)) this.#tracker.deleteElement(part.map, String(port.id));

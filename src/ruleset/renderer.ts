@@ -31,16 +31,16 @@ interface Progress {
    */
   elements: number;
   /**
-   * The names of the ports that changed since an update last stopped among its service ports. "none": the
-   * Service has not changed since, and only `unfinished` ones are due. With a set, even an empty one, those
-   * of `#isDueWithAnyChange` are due, too.
+   * What changed since an update last stopped among its service ports. A set: the ports with these names;
+   * `#isDueWithAnyChange` has what else is due then, even if the set is empty. "none": nothing, so only
+   * `unfinished` ones are due.
    */
   changed: ReadonlySet<string> | "all" | "none";
   /** The service ports that this update did not come to, or not to their end: they are rendered first. */
   unfinished: ReadonlySet<ServicePortKey> | undefined;
-  /** The first of them, if the state lacks only some of its endpoints. */
+  /** The first of them, if its rules are in the state with only a part of its endpoints. */
   growing: RenderedPort | undefined;
-  /** The service ports that exceed a limit, and get no rules either. With the limit, as text. */
+  /** The service ports that exceed a limit, and get no rules. With the limit, as text. */
   excess: Map<ServicePortKey, string> | undefined;
 }
 
@@ -145,7 +145,7 @@ export class Renderer {
 
   *#renderWaiting(dirty: readonly ServiceName[], refused: Refused, maxWork: number): Generator<undefined> {
     const { budgets } = this.state;
-    // As many as were added: so stale elements cannot pile up, however often long lists come and go.
+    // At least as many as were added: so they cannot pile up, however often long lists come and go.
     this.state.deleteStale(this.#workOfLast);
     this.#visits = 0;
     for (const name of dirty) {
