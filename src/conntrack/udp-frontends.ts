@@ -10,7 +10,6 @@ import type { NodePortAddresses } from "../model/node.ts";
 import type { ObjectCache } from "../model/object-cache.ts";
 import type { Service } from "../model/service.ts";
 import { type ServicePort, servicePortsOf } from "../model/service-port.ts";
-import type { FamilyState } from "../ruleset/family-state.ts";
 import type { PortInterval } from "../ruleset/interval-frontends.ts";
 import { frontendKey, intervalKey, nodePortKey, parseFrontendKey } from "../ruleset/keys.ts";
 import type { IntervalFrontends } from "../ruleset/node-context.ts";
@@ -23,7 +22,7 @@ type IsEnded = (service: ServiceName, endpoint: Endpoint) => boolean;
 export interface UdpFrontendsParts {
   readonly cache: ObjectCache;
   /** Returns the desired state, never older than the rules in the kernel. */
-  readonly state: () => Pick<RulesetState, "families">;
+  readonly state: () => Pick<RulesetState, "families" | "areIntervalsVirtual">;
   /** Returns a function that finds endpoints whose flows end though they still serve. */
   readonly ended: () => IsEnded;
 }
@@ -78,13 +77,13 @@ export class UdpFrontends {
 
   /** Whether intervals of ports are not served at addresses of this node. */
   get areIntervalsVirtual(): boolean {
-    return this.#families().some((family) => family.areIntervalsVirtual);
+    return this.#parts.state().areIntervalsVirtual;
   }
 
   /** Reads these Services after a sync. @returns the places of the UDP ports that they have or had */
   update(names: Iterable<ServiceName>): readonly FlowPlace[] {
     const places: FlowPlace[] = [];
-    const intervals = this.#families()[0]?.intervals;
+    const intervals = Object.values(this.#parts.state().families)[0]?.intervals;
     for (const name of names) {
       const before = this.#services.get(name);
       const found = this.#parts.cache.service(name);
@@ -99,10 +98,6 @@ export class UdpFrontends {
       else this.#services.set(name, after);
     }
     return places;
-  }
-
-  #families(): readonly FamilyState[] {
-    return Object.values(this.#parts.state().families);
   }
 
   /** Hands over the keys of removed frontends. */

@@ -61,6 +61,11 @@ export class RulesetState {
     return this.#states().some((state) => state.hasStale);
   }
 
+  /** As {@link FamilyState.areIntervalsVirtual}, of either family. */
+  get areIntervalsVirtual(): boolean {
+    return this.#states().some((state) => state.areIntervalsVirtual);
+  }
+
   /** Does {@link FamilyState.deleteStale} for both families. */
   deleteStale(least?: number): void {
     for (const state of this.#states()) state.deleteStale(least);

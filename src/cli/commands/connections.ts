@@ -13,7 +13,7 @@ import { isNamed } from "../../inspect/explain/query.ts";
 import { portSpecText } from "../../inspect/explain/words.ts";
 import { loadDesired } from "../../inspect/load/desired.ts";
 import { hostAddresses } from "../../kernel/addresses.ts";
-import { conntrackTable, EVERYWHERE, isTranslated } from "../../kernel/conntrack.ts";
+import { conntrackTable, EVERYWHERE } from "../../kernel/conntrack.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { familyOf } from "../../model/ip.ts";
@@ -43,8 +43,7 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
   reporter.step("reading the connections");
   const places = client === undefined ? EVERYWHERE : [{ family: familyOf(client) }];
   for await (const flow of conntrackTable(systemClock).list(undefined, places)) {
-    const isWanted = client === undefined || flow.client.address === client;
-    if (isWanted && isTranslated(flow)) counter.add(flow);
+    if (client === undefined || flow.client.address === client) counter.add(flow);
   }
   const report = counter.report();
   return { output: format === "json" ? jsonText(report) : connectionsText(report) };

@@ -90,8 +90,8 @@ function frontendHtml(port: ServicePort, frontend: FrontendView, status: DaemonS
   const place = address === "" ? `:${ports}` : socketText(address, ports);
   const count = status.connections?.toFrontend(port, frontend);
   // Intervals of ports are then only served at addresses that are not the node's own.
-  const areVirtual = Object.values(status.state.families).some((one) => one.areIntervalsVirtual);
-  const notHere = areVirtual && frontend.lastPort !== undefined && origin !== "cluster-ip";
+  const notHere =
+    frontend.lastPort !== undefined && origin !== "cluster-ip" && status.state.areIntervalsVirtual;
   const words = `${guarded ? ", source ranges" : ""}${notHere ? ", not where the address is the node's own" : ""}`;
   return html`<li><code>${place}</code> <small>${ORIGIN_NAMES[origin]}${words}</small> ${verdictHtml(verdict)}${countHtml(count)}</li>
 `;

@@ -1,7 +1,7 @@
 import { compareKeys, sortedEntries } from "../../base/first-sorted.ts";
 import { addToCount, groupBy } from "../../base/group-by.ts";
 import type { AttributedConnection, ConnectionAttribution } from "../../conntrack/connection-attribution.ts";
-import type { Flow, FlowEnd } from "../../kernel/conntrack.ts";
+import { type Flow, type FlowEnd, isTranslated } from "../../kernel/conntrack.ts";
 import type { Endpoint } from "../../model/endpoint.ts";
 import { compareAddresses } from "../../model/ip.ts";
 import type { ServicePort } from "../../model/service-port.ts";
@@ -78,7 +78,7 @@ export class ConnectionCounter {
   add(connection: Flow): void {
     const attributed = this.#attribute(connection);
     if (attributed === undefined) {
-      this.#unmanaged += 1;
+      if (isTranslated(connection)) this.#unmanaged += 1;
       return;
     }
     const { port, condition } = attributed;

@@ -3,7 +3,7 @@ import { type Outcome, type Summary, summarize } from "../../trace/outcome.ts";
 import { familyOfPacket, type Host, type Packet } from "../../trace/packet.ts";
 import { type Result, resultOf, roundedSum } from "../connection-result.ts";
 
-/** The outcome of the connections of one client to one frontend. */
+/** The outcome of the connections of one client to one frontend; shares are from 0 to 1. */
 export interface Behaviour extends Pick<Summary, "destinations" | "refused" | "dropped"> {
   readonly result: Result;
   /**
@@ -19,22 +19,16 @@ export interface Behaviour extends Pick<Summary, "destinations" | "refused" | "d
 const MOST_RETURNS = 32;
 
 /** Evaluates a client's first connection, and with session affinity its second one. */
-export function behaviourOf(tables: PreparedTables, host: Host, packet: Packet) {
+export function behaviourOf(tables: PreparedTables, host: Host, packet: Packet): Behaviour {
   const outcomes = evaluatePrepared(tables, host, packet);
   const summary = summarize(outcomes);
   const { destinations, refused, dropped, sticky } = summary;
   return {
     result: resultOf(summary),
-    /** Shares from 0 to 1; sorted. */
     destinations: destinations.map((one) => ({ ...one, probability: roundedSum(one.probability) })),
     refused: roundedSum(refused),
     dropped: roundedSum(dropped),
-    /**
-     * Seconds for which the client keeps its endpoint, on average over the endpoints; 0 without session
-     * affinity.
-     */
     affinitySeconds: roundedSum(meanTimeout(outcomes)),
-    /** The share of returning clients that reach the same endpoint, 0 to 1; 0 without session affinity. */
     returning: sticky ? roundedSum(returningShare(tables, host, packet, outcomes)) : 0,
   };
 }

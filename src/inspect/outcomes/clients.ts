@@ -1,5 +1,6 @@
 import { joinIntervals, parseInterval } from "../../base/address-interval.ts";
 import type { ByFamily } from "../../base/family.ts";
+import { addToSet } from "../../base/group-by.ts";
 import { FRONTEND_KINDS } from "../../features/frontends.ts";
 import { cidrContains, compareAddresses, familyOf } from "../../model/ip.ts";
 import type { AnyTable } from "../../nft/ast/any-table.ts";
@@ -90,10 +91,11 @@ export type SourceRanges = ReadonlyMap<string, readonly string[]>;
 
 /** Finds the source ranges in nft-proxy's sets, and in the firewall chains of kube-proxy's tables. */
 export function sourceRangesOf(tables: readonly AnyTable[]): SourceRanges {
-  const ranges = new Map<string, ReadonlySet<string>>();
+  const ranges = new Map<string, Set<string>>();
+  const add = (key: string, addresses: Iterable<string>) => {
+    for (const address of addresses) addToSet(ranges, key, address);
+  };
   for (const table of tables) {
-    const add = (key: string, addresses: Iterable<string>) =>
-      ranges.set(key, new Set([...(ranges.get(key) ?? []), ...addresses]));
     for (const { sourceRangeLists: map } of FRONTEND_KINDS) {
       for (const [key, number] of table.sets.get(map)?.elements ?? [])
         add(key, addressesOfList(table, number));

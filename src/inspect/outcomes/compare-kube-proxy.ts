@@ -34,8 +34,7 @@ export async function compareWithKubeProxy(
     ...request,
     ejectsNothing: true,
   });
-  const { nftPath } = request.options;
-  const theirs = (await kubeProxyTables(listings, request, nftPath)).map(withoutClients);
+  const theirs = (await kubeProxyTables(listings, request)).map(withoutClients);
   const families = FAMILIES.filter((family) => theirs.some((table) => table.family === family));
   const own = Object.values(isLive ? (await liveTables(request)).ruleset : state.ruleset);
   const { local } = await hostAddresses(hostFiles);
@@ -66,8 +65,7 @@ function missingFamilies(families: readonly Family[]): string[] {
 
 async function kubeProxyTables(
   listings: readonly string[],
-  { stdin }: LoadRequest,
-  nftPath: string,
+  { stdin, options: { nftPath } }: LoadRequest,
 ): Promise<readonly AnyTable[]> {
   const read =
     listings.length > 0

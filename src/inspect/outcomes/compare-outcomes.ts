@@ -1,8 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import { splitPath } from "../../base/schema-error.ts";
 import type { Diagnostic } from "../../kube/files/diagnostic.ts";
-import type { FilesResult } from "../../kube/files/object-gatherer.ts";
+import { type FromFile, servicesByName } from "../../kube/files/object-gatherer.ts";
 import type { Node } from "../../model/node.ts";
+import type { Service } from "../../model/service.ts";
 import type { AnyTable } from "../../nft/ast/any-table.ts";
 import { contextOf, type FamilyContext, type NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
@@ -235,14 +236,17 @@ export async function compareObjectOutcomes(
     before.nodeContext,
     before.cache.node.podCIDRs,
   );
-  const places = new Map([...placesOf(before.files), ...placesOf(after.files)]);
+  const services = new Map<string, FromFile<Service>>([
+    ...servicesByName(before.files.objects),
+    ...servicesByName(after.files.objects),
+  ]);
   return {
     ...comparison,
     differences: comparison.differences.map((difference) => {
       const service =
         ownerName(after.state, difference.frontend) ?? ownerName(before.state, difference.frontend);
-      const place = places.get(service?.split(":")[0] ?? "");
-      return { ...difference, service, place };
+      const from = services.get(service?.split(":")[0] ?? "");
+      return { ...difference, service, place: from && placeOf(from) };
     }),
     sides: ["old objects", "new objects"],
     diagnostics: [...before.diagnostics, ...after.diagnostics],
@@ -254,8 +258,6 @@ function sideOf({ state, nodeContext }: DesiredFromFiles) {
   return { tables: Object.values(state.ruleset), host: hostOf(nodeContext, []) };
 }
 
-function placesOf({ objects }: FilesResult): [string, OutcomeDifference["place"]][] {
-  return objects.services.map(({ value, origin, document }) => {
-    return [value.name, { file: origin.file, line: document?.lineOf(splitPath(origin.path)) }];
-  });
+function placeOf({ origin, document }: FromFile<Service>): OutcomeDifference["place"] {
+  return { file: origin.file, line: document?.lineOf(splitPath(origin.path)) };
 }
