@@ -17,9 +17,8 @@ export class ForeignCommits {
   #commits: Commit[] = [];
   /** The elements that foreign commits touched. */
   readonly #touched = new Set<string>();
-  /** Number of elements of all commits. */
+  /** Number of elements of the commits, also if there are too many to keep. */
   #kept = 0;
-  #isTooMuch = false;
   /** Who last touched anything but elements, since {@link ForeignCommits.takeDeclarations}. */
   #declarationsAuthor: string | undefined;
   /** Who last did so before. */
@@ -30,6 +29,10 @@ export class ForeignCommits {
   /** Whether there is a commit to examine. */
   get isAny(): boolean {
     return this.#author !== undefined;
+  }
+
+  get #isTooMuch(): boolean {
+    return this.#kept > MOST_ELEMENTS;
   }
 
   /** Whether elements of our own commits matter, because foreign ones touched some. */
@@ -47,7 +50,6 @@ export class ForeignCommits {
     }
     const kept = isForeign ? elements : this.#ofTouched(elements);
     for (const message of kept) this.#kept += message.elements.length;
-    this.#isTooMuch ||= this.#kept > MOST_ELEMENTS;
     if (this.#isTooMuch) this.#commits = [];
     else if (this.#touched.size > 0) this.#commits.push({ author, isForeign, messages: kept });
   }
@@ -92,7 +94,6 @@ export class ForeignCommits {
     this.#commits = [];
     this.#touched.clear();
     this.#kept = 0;
-    this.#isTooMuch = false;
     this.#declarationsAuthor = undefined;
     this.#takenAuthor = undefined;
     this.#author = undefined;

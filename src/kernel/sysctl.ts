@@ -1,3 +1,4 @@
+import { addToGroup } from "../base/group-by.ts";
 import type { Logger } from "../base/logger.ts";
 import { type HostFiles, systemErrorCode } from "./host.ts";
 
@@ -84,7 +85,7 @@ export async function applySettings(
   const refused = new Map<string, KernelSetting[]>();
   for (const setting of settings) {
     const reason = await applySetting(files, setting, logger);
-    if (reason !== undefined) refused.set(reason, [...(refused.get(reason) ?? []), setting]);
+    if (reason !== undefined) addToGroup(refused, reason, setting);
   }
   for (const [reason, failed] of refused) {
     const wanted = failed.map(({ path, value }) => `${path}=${value}`);

@@ -37,7 +37,7 @@ export type Lacking = readonly SysctlName[];
 /** Reads the sysctls. One that cannot be read counts as on, as the figures then show whether it is. */
 export async function readLacking(files: HostFiles): Promise<Lacking> {
   const off: SysctlName[] = [];
-  for (const name of ["events", "acct", "timestamp"] as const)
+  for (const name of Object.keys(LACKS) as SysctlName[])
     if ((await files.read(pathOf(name)).catch(() => "1")).trim() === "0") off.push(name);
   return off;
 }
@@ -52,7 +52,7 @@ export function lackText(name: SysctlName): string {
   return `${LACKS[name]}: nf_conntrack_${name} is off`;
 }
 
-/** Says so, and how to switch it on. */
+/** As {@link lackText}, and how to switch the sysctl on. */
 export function lackAdvice(name: SysctlName): string {
   const orDaemon = name === "events" ? "" : ", or run the daemon with --observe=accounting";
   return `${lackText(name)} (sysctl -w net.netfilter.nf_conntrack_${name}=1${orDaemon})`;

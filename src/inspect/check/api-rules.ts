@@ -12,12 +12,11 @@ import type { DiagnosticCode } from "../../kube/decode/diagnostic-code.ts";
 import { type RawEndpointSlice, readEndpointAddress } from "../../kube/decode/endpoint-slice.ts";
 import type { RawServiceCIDR } from "../../kube/decode/node.ts";
 import {
-  firstClusterIP,
   hasHealthChecks,
   ingressOf,
+  isHeadless,
   isReachedFromOutside,
   type RawService,
-  type RawServiceSpec,
 } from "../../kube/decode/raw-service.ts";
 import { portsOf } from "../../kube/decode/service.ts";
 import { externalAddressesOf } from "../../kube/decode/service-addresses.ts";
@@ -97,10 +96,6 @@ const LOAD_BALANCER_ONLY = "may only be used when `type` is 'LoadBalancer'";
 
 function typeOf({ spec }: RawService): string {
   return spec.type || "ClusterIP";
-}
-
-function isHeadless(spec: RawServiceSpec): boolean {
-  return firstClusterIP(spec) === "None";
 }
 
 function hasNodePorts(raw: RawService): boolean {
@@ -323,7 +318,10 @@ const SERVICE_CIDR_RULES: readonly ApiRule<RawServiceCIDR>[] = [
   }),
 ];
 
-/** The kinds whose rules are checked. Nodes are written by their kubelets. */
+/**
+ * The kinds that are checked as the API server does. Nodes are written by their kubelets: only what a decoder
+ * reads of them is checked.
+ */
 export type CheckedKind = Exclude<ObjectKind, "Node">;
 
 const RULES: Readonly<Record<CheckedKind, readonly ApiRule<never>[]>> = {

@@ -59,7 +59,7 @@ function writtenService(subject: WrittenObject) {
   return part === undefined ? [] : [{ subject, spec: (part.value as RawService).spec }];
 }
 
-/** The API's schemas. Nodes are written by their kubelets: only what a decoder reads of them is checked. */
+/** The API's schemas. */
 const COMPILE: Readonly<Record<CheckedKind, () => ValidateFunction>> = {
   Service: compileServiceApi,
   EndpointSlice: compileEndpointSliceApi,

@@ -88,9 +88,8 @@ function conflictWarnings(
 
 /** Returns the path of the loser's field that has the conflicting address. */
 function conflictPath(subject: FromFile<Service>, address: string): string {
-  const written = writtenBy(subject) as RawService;
-  const own = [...externalIPsOf(written), ...ingressIPsOf(written)];
-  return own.find((one) => one.address === address)?.path ?? "spec.clusterIP";
+  const further = furtherAddressesOf(writtenBy(subject) as RawService);
+  return further.find((one) => one.address === address)?.path ?? "spec.clusterIP";
 }
 
 /**
@@ -306,10 +305,9 @@ function featureWarnings(
   if (context === undefined) return [];
   const atNodes = FEATURES.flatMap(({ words }) => words?.atNodeAddress?.(service, context) ?? []);
   const others = FEATURES.flatMap(({ words }) => words?.warnings?.(service, context) ?? []);
-  const own = [...externalIPsOf(written), ...ingressIPsOf(written)];
   return [
     ...atNodes.flatMap(({ code, reason }) =>
-      own.flatMap(({ address, path }) => {
+      furtherAddressesOf(written).flatMap(({ address, path }) => {
         const node = nodes.get(address);
         if (node === undefined) return [];
         const why = `${address} is an address of Node ${node}: ${reason}`;
@@ -320,6 +318,11 @@ function featureWarnings(
       fieldWarning(code as DiagnosticCode, joinPath("metadata.annotations", annotation), reason),
     ),
   ];
+}
+
+/** The addresses of a Service besides its cluster IPs, with their paths. */
+function furtherAddressesOf(written: RawService) {
+  return [...externalIPsOf(written), ...ingressIPsOf(written)];
 }
 
 function externalIPsOf({ spec }: RawService) {

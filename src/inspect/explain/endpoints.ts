@@ -74,7 +74,7 @@ function unchosenReason(isServed: boolean, outcomes: readonly Outcome[]): keyof 
 /** Why the objects exclude an endpoint; undefined for a usable one. */
 function exclusionOf(
   view: EndpointView,
-  list: "cluster" | "local",
+  list: ListName,
   { nodeContext, cache, daemon }: ExplainInput,
 ): ExcludedEndpoint | undefined {
   const reason = view[list] ?? "used";

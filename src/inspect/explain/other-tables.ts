@@ -88,7 +88,8 @@ function stopsOf(outcomes: readonly Outcome[]): ReadonlyMap<string, Stop> {
   return stops;
 }
 
-function decisionText(step: Extract<Step, { readonly table: TableName }>): string {
+/** The rule, or the policy, of a step, as text. */
+export function decisionText(step: Extract<Step, { readonly table: TableName }>): string {
   return step.kind === "policy" ? "policy drop" : originalRuleText(step);
 }
 

@@ -22,13 +22,15 @@ import {
 import type { Effect, Outcome, RulePlace, Step } from "../../trace/outcome.ts";
 import { roundedSum } from "../connection-result.ts";
 import type { ExplainedStep } from "./explanation.ts";
-import { isOtherTable, originalRuleText } from "./other-tables.ts";
+import { decisionText, isOtherTable } from "./other-tables.ts";
 import { drawnText, refusalWords, wordsOf } from "./words.ts";
 
 type PlacedStep = Extract<Step, { readonly chain: string }>;
 
 interface MergedStep {
   readonly step: PlacedStep;
+  /** The rule, or the policy, as text. */
+  readonly rule: string;
   readonly message: string;
   readonly elements: Set<string>;
   probability: number;
@@ -56,7 +58,13 @@ export function explainSteps(
     if (message === undefined) return undefined;
     const index = step.kind === "policy" ? "policy" : step.index;
     const key = `${step.hook} ${step.table.family} ${step.table.name} ${step.chain} ${index} ${message}`;
-    const entry = merged.get(key) ?? { step, message, elements: new Set<string>(), probability: 0 };
+    const entry = merged.get(key) ?? {
+      step,
+      rule: isOwn ? stepRuleText(step) : decisionText(step),
+      message,
+      elements: new Set<string>(),
+      probability: 0,
+    };
     if (!merged.has(key)) order.splice(at, 0, entry);
     merged.set(key, entry);
     const effects = isOwn ? step.effects : [];
@@ -76,22 +84,17 @@ export function explainSteps(
   return order.map(explained);
 }
 
-function explained({ step, message, elements, probability }: MergedStep): ExplainedStep {
+function explained({ step, rule, message, elements, probability }: MergedStep): ExplainedStep {
   const { hook, table, chain } = step;
   return {
     hook,
     ...(isOtherTable(table) ? { table: `${table.family} ${table.name}` } : {}),
     chain,
-    rule: textOf(step),
+    rule,
     elements: [...elements],
     message,
     probability: roundedSum(probability),
   };
-}
-
-function textOf(step: PlacedStep): string {
-  if (step.kind === "policy") return "policy drop";
-  return step.kind === "rule" && !isOtherTable(step.table) ? stepRuleText(step) : originalRuleText(step);
 }
 
 function foundText(effect: Effect, table: Table | undefined): string[] {

@@ -2,6 +2,7 @@ import { listText, percentText } from "../../base/text.ts";
 import { portEquivalent } from "../../features/frontends.ts";
 import { familyOf } from "../../model/ip.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
+import type { ListName } from "../../ruleset/list-ids.ts";
 import { causeOfChain } from "../../ruleset/refusal-causes.ts";
 import { ORIGIN_NAMES } from "../../ruleset/service-view.ts";
 import type { Outcome, RulePlace, Summary } from "../../trace/outcome.ts";
@@ -28,7 +29,7 @@ export interface Evidence {
   readonly connection: Connection;
   readonly match: Match | undefined;
   /** Whether the connection may use endpoints of the whole cluster, or only those of this node. */
-  readonly list: "cluster" | "local";
+  readonly list: ListName;
   readonly endpoints: readonly ExplainedEndpoint[];
   readonly outcomes: readonly Outcome[];
   readonly summary: Summary;

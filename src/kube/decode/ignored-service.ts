@@ -1,7 +1,7 @@
 import { type Protocol, type ServiceName, serviceName } from "../../model/ids.ts";
 import { canonicalAddress } from "../../model/ip.ts";
 import { hasLabel, protocolOf } from "./decode.ts";
-import { firstClusterIP, ingressOf, type RawService } from "./raw-service.ts";
+import { ingressOf, isHeadless, type RawService } from "./raw-service.ts";
 import { decodeService, PROXY_NAME_LABEL } from "./service.ts";
 
 /** A valid Service that nft-proxy does not serve: headless, an ExternalName, or handled by another proxy. */
@@ -86,5 +86,5 @@ function nameOf({ metadata }: RawService): ServiceName {
 function whyOf({ metadata, spec }: RawService): IgnoredService["why"] {
   if (hasLabel(metadata, PROXY_NAME_LABEL)) return "other-proxy";
   if (spec.type === "ExternalName") return "external-name";
-  return firstClusterIP(spec) === "None" ? "headless" : "no-cluster-ip";
+  return isHeadless(spec) ? "headless" : "no-cluster-ip";
 }

@@ -30,6 +30,10 @@ export function firstClusterIP({ clusterIP, clusterIPs }: RawServiceSpec): strin
   return clusterIP || clusterIPs?.[0];
 }
 
+export function isHeadless(spec: RawServiceSpec): boolean {
+  return firstClusterIP(spec) === "None";
+}
+
 /** `externalTrafficPolicy` has an effect for these Services only, and may be left over on others. */
 export function isReachedFromOutside({ type, externalIPs }: RawServiceSpec): boolean {
   if (type === "LoadBalancer" || type === "NodePort") return true;

@@ -32,7 +32,7 @@ export interface FromFile<T> extends WrittenObject {
 }
 
 /** Returns an object as it is in its document, with the fields that the model does not keep. */
-export function writtenBy({ origin, document }: Pick<WrittenObject, "origin" | "document">): unknown {
+export function writtenBy({ origin, document }: WrittenObject): unknown {
   let value = document?.value;
   for (const key of splitPath(origin.path))
     value = (value as Readonly<Record<string, unknown>> | undefined)?.[key];

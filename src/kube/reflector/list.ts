@@ -1,5 +1,6 @@
 import { json } from "node:stream/consumers";
 import { StringDecoder } from "node:string_decoder";
+import { isRecord } from "../../base/text.ts";
 import { ApiFailure, asApiFailure } from "../client/api-failure.ts";
 import type { TimedRequest } from "../client/timed-request.ts";
 import { ListDecoder } from "../decode/list-decoder.ts";
@@ -65,11 +66,9 @@ export class FirstState {
 async function firstState(request: TimedRequest): Promise<StateQuery> {
   request.endsWithin(LONGEST_LIST);
   try {
-    const version = (await request.get({ path: "/version" }, json)) as {
-      readonly major?: unknown;
-      readonly minor?: unknown;
-    } | null;
-    const [major, minor] = [version?.major, version?.minor].map((part) => Number.parseInt(String(part), 10));
+    const version = await request.get({ path: "/version" }, json);
+    const numbers = isRecord(version) ? [version.major, version.minor] : [];
+    const [major, minor] = numbers.map((part) => Number.parseInt(String(part), 10));
     return major === 1 && minor !== undefined && minor < 31 ? { resourceVersion: "0" } : {};
   } catch (error) {
     const { kind } = asApiFailure(error);
