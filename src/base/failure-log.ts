@@ -25,7 +25,7 @@ export class FailureLog {
   /**
    * @param parts of the caller
    * @param action what fails: "read the files", for "cannot read the files" and "can read the files again"
-   * @param ending of the first sentence: what a failure means, as ": the last known objects stay in use"
+   * @param ending what follows "cannot read the files", such as ": the last known objects stay in use"
    * @param level level of a failure; repetitions are logged at debug level, the recovery at info
    */
   constructor(
@@ -58,7 +58,10 @@ export class FailureLog {
     this.#logger[this.#level](all, `${this.#failed} (logged once)`);
   }
 
-  /** Logs the recovery if there were failures since the last success. */
+  /**
+   * Logs the recovery if there were failures since the last success.
+   * @param message if "can … again" does not fit
+   */
   end(fields: LogFields = {}, message = `can ${this.#action} again`): void {
     if (this.#count === 0) return;
     const seconds = Math.round(this.#clock.monotonic() - this.#since) / 1000;

@@ -49,8 +49,8 @@ export function namespaceArgument(argv: Argv): string | undefined {
 }
 
 /**
- * An address in canonical form, also given in brackets. Applications log IPv4 connections to dual-stack
- * sockets as `::ffff:10.0.0.1`.
+ * The canonical form of an address, which may be in brackets; undefined for other text. Applications log IPv4
+ * connections to dual-stack sockets as `::ffff:10.0.0.1`.
  */
 export function addressOf(text: string): string | undefined {
   return canonicalAddress(text.replace(/^\[(.*)\]$/, "$1").replace(/^::ffff:(?=[\d.]+$)/i, ""));

@@ -11,7 +11,7 @@ import { NO_INPUT } from "../kube/files/read-files.ts";
 import { isDenied, type RunningDaemon, runningDaemon } from "../socket/daemon-client.ts";
 import { type Argv, listArgument, type Reporter, textArgument } from "./command.ts";
 
-/** A request for objects, and what is known about its options. */
+/** A request for objects, and how far its options are those of the daemon. */
 export interface CommandRequest extends LoadRequest {
   /** Whether the options are only the defaults. A daemon that cannot be asked may have others. */
   readonly areDefaults?: boolean;

@@ -23,7 +23,7 @@ const MOST_CHARACTERS = 2 ** 21;
 /**
  * Parses a KubeProxyConfiguration v1alpha1, or a ConfigMap that contains one, from YAML or JSON.
  * @param name the name of the text in messages, such as its path
- * @returns what is given, each field valid by itself and without defaults, and warnings
+ * @returns the fields that the text has, each valid by itself, without defaults; and warnings
  * @throws AppError BAD_CONFIG with every invalid value and its path, or with the line of a syntax error
  */
 export function readConfiguration(text: string, name: string) {

@@ -126,7 +126,7 @@ export class StaleFlowCleaner {
   #formerHosts: ReadonlySet<string> = new Set();
   /** The places whose flows may be stale, by their JSON. */
   readonly #due = new Map<string, FlowPlace>();
-  /** Whether they are to be cleaned now; false from a failure to its retry. */
+  /** Whether they are to be cleaned now. After a failure they wait for its retry, or for the next `clean`. */
   #isDue = false;
   #cleaning: Promise<void> | undefined;
   /** When the next cleaning may begin, on the monotonic clock. */

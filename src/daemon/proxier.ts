@@ -21,7 +21,7 @@ export type Proxier = Readonly<ReturnType<typeof createProxier>>;
  * Makes a proxier; nothing runs yet.
  * @param options returns the current options
  * @param host the host at the start
- * @param observer of the API server
+ * @param observer callbacks about the API server
  */
 export function createProxier(
   { options: initial, nodeName, nft, tables, system, logger, objects, dryRun }: DaemonInput,

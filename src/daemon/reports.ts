@@ -13,7 +13,7 @@ import type { Proxier } from "./proxier.ts";
 import { type DaemonStatus, pendingServices } from "./status/daemon-status.ts";
 
 /**
- * Makes what a daemon tells about itself: to health checks, the status page, commands and support.
+ * Creates the reports of a daemon about itself: for health checks, the status page, commands and support.
  * @param options returns the current options
  */
 export function createReports(

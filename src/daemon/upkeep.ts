@@ -18,9 +18,9 @@ const HOST_SETTLING = 200;
 const COSTLY_TABLES_PERIOD = 600_000;
 
 /**
- * Makes what keeps the rules right while no object changes. It follows the kernel's notifications: has
- * changes by other programs repaired, and reads the host's addresses again. It runs periodic tasks: compares
- * everything, deletes stale chains, retries quarantined Services, looks for costly tables of other software.
+ * Creates the parts that keep the rules right while no object changes. They follow the kernel: changes by
+ * other programs are repaired, and the host's addresses read again. They run periodic tasks: compare
+ * everything, delete stale chains, retry quarantined Services, look for costly tables of other software.
  * @param options returns the current options
  * @param onAddresses called with all addresses of the host after they were read
  * @param onVerified called with the time at which our tables were correct, milliseconds since 1970
@@ -74,7 +74,7 @@ export function createUpkeep(
     });
   };
 
-  /** Finds tables of other software that slow transactions down, and logs those that it finds first. */
+  /** Looks for tables of other software that slow transactions down. Logs them once, when there are any. */
   const findCostlyTables = async (): Promise<void> => {
     costlyTables = await system.costlyTables(nft).catch(() => []);
     if (areCostlyLogged || costlyTables.length === 0) return;

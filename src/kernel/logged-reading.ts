@@ -5,8 +5,8 @@ import type { Logger } from "../base/logger.ts";
 import { NftStoppedError } from "./nft-errors.ts";
 
 /**
- * Reads from the kernel, perhaps to change it then, and logs a failure or the end of failures. A reading that
- * fails because this process stops does not count as a failure. Never rejects.
+ * Reads from the kernel or changes it, and logs a failure or the end of failures. What fails because this
+ * process stops is no failure. Never rejects.
  */
 export async function loggedReading(
   failures: Pick<FailureLog, "add" | "end">,

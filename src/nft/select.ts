@@ -24,7 +24,7 @@ export function selectElements(
   return { ...part, sets: new Map(sets) };
 }
 
-/** The part of a table that makes some of its chains valid, as {@link selectElements}. Its sets are empty. */
+/** Some chains of a table with all that they need, as {@link selectElements} for elements. Sets are empty. */
 export function selectChains(table: Table, names: readonly string[]): Table {
   for (const name of names) if (!table.chains.has(name)) throw new Error(`no chain ${name}`);
   const empty = [...table.sets].map(([name, { spec }]) => [name, { spec, elements: new Map() }] as const);

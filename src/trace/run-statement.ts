@@ -12,8 +12,6 @@ import { branchKey, elementValue, lookUp, setOf } from "./set-lookup.ts";
 /**
  * How to continue after a statement: with the next statement, the next rule (`break`), or a verdict.
  * `undecided` follows a comparison with an unknown result; `not-understood` a statement that may do anything.
- * If a value does not exist, it is `undefined`, and the rule ends with `break`. If it cannot be known, it is
- * {@link UNKNOWN}.
  */
 export type Result = "continue" | "break" | "undecided" | "not-understood" | "refuse" | Verdict;
 

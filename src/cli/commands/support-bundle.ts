@@ -66,7 +66,7 @@ async function ofNode(argv: Argv, isRedacted: boolean, reporter: Reporter) {
 /** Maximum number of nodes without data that are named; fleet.json has all of them. */
 const MOST_NODES = 10;
 
-/** The same of all nodes. */
+/** As {@link ofNode}, but of all nodes. */
 async function ofCluster(argv: Argv, isRedacted: boolean, reporter: Reporter) {
   const { request, load } = await fleetRequest(argv, reporter);
   try {

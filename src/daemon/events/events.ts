@@ -124,7 +124,10 @@ export function featureEvent(service: EventSubject, event: FeatureEvent): EventN
   return { type: "Warning", regarding: service, ...event };
 }
 
-/** A Service lost addresses and ports to others. Those that it loses one by one have the same note. */
+/**
+ * A Service lost addresses and ports to others. The note does not name a single one, so that the next one
+ * that the same port loses to the same winner repeats the Event.
+ */
 export function conflictEvent(service: EventSubject, lost: readonly LostFrontend[]): EventNote {
   const { losers, winners } = conflictSides(lost);
   const name = `${service.namespace}/${service.name}`;

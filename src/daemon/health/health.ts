@@ -146,7 +146,7 @@ export function healthTracker(
     /**
      * Since when the rules have been out of date, milliseconds since 1970; undefined if they are not. Before
      * the first sync they always are, even if no sync has been requested: the first lists are not complete.
-     * A copy of the tracker would keep the value of this moment.
+     * Do not spread the tracker into another object: there, this would keep the value of that moment.
      */
     get pendingSince(): number | undefined {
       return pendingSince();

@@ -126,7 +126,7 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
   },
 };
 
-/** @param isTimed whether the histogram has syncs of all rules (true) or of changed ones (false) */
+/** @param isTimed whether the histogram counts a sync, given whether that is one of all rules */
 function syncDuration(help: string, isTimed: (isFull: boolean) => boolean): Metric {
   const times = (
     isFull: boolean,

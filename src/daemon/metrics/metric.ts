@@ -89,7 +89,7 @@ export function familyLabel(family: Family): { readonly ip_family: string } {
   return { ip_family: FAMILY_NAMES[family] };
 }
 
-/** Makes a sample for each family. @param value that of all, or of each */
+/** Returns a sample for each family. @param value the value of every family, or a function of the family */
 export function eachFamily(
   families: readonly Family[],
   value: number | ((family: Family) => number),

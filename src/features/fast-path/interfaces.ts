@@ -22,7 +22,7 @@ export const MOST_DEVICES = 256;
 /** Reads network interfaces. @throws the system's error if /proc cannot be read */
 export type InterfaceReader = ReturnType<typeof interfaceReader>;
 
-/** The names of network interfaces that are in the flow tables, and of those that do not fit. Sorted. */
+/** The sorted names of the network interfaces in the flow tables, and of those without room there. */
 export type FastPathInterfaces = Awaited<ReturnType<typeof limited>>;
 
 /**

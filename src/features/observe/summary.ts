@@ -12,8 +12,8 @@ const MOST_COUNTED = 20_000;
 const MOST_SHOWN = 5;
 
 /**
- * No connections of a Service, client or endpoint: those that began or are open, and the bytes that their
- * clients sent and received, as far as the kernel counts them.
+ * No traffic so far. The traffic of a Service, client or endpoint is the number of its connections that began
+ * or are open, and the bytes that clients sent and received in them, as far as the kernel counts these.
  */
 const noTraffic = () => ({ connections: 0, sent: 0, received: 0 });
 

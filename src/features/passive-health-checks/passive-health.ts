@@ -215,8 +215,8 @@ export class PassiveHealth implements DaemonPart {
 
   async #pollFamily(family: Family): Promise<void> {
     const sets = this.#host.state().families[family]?.table.sets;
-    // The kernel always has the sets. Elements that only the next sync adds or deletes do no harm: the loop
-    // below skips what is not watched.
+    // The kernel always has the sets, perhaps not yet with the elements of these: the loop below only takes
+    // endpoints that are watched.
     if (!sets?.get(ATTEMPTS)?.elements.size) return;
     // Reads attempts first, so that a connection answered between the readings does not look unanswered.
     const attempts = await this.#read(family, ATTEMPTS);

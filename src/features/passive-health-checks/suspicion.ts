@@ -28,7 +28,7 @@ export function observe(known: Observation | undefined, counts: EndpointCounts):
 
 const NONE: EndpointCounts = { attempts: 0, answers: 0, resets: 0 };
 
-/** Adds to a sum what was counted between two readings of an endpoint. */
+/** Adds the counts between two readings of an endpoint to a sum. */
 export function countsSince(last: EndpointCounts, now: EndpointCounts, sum = NONE): EndpointCounts {
   const added = (of: keyof EndpointCounts) => sum[of] + Math.max(0, now[of] - last[of]);
   return { attempts: added("attempts"), answers: added("answers"), resets: added("resets") };

@@ -10,7 +10,7 @@ import type { FinishedSync } from "../seam/daemon-part.ts";
 import { checkOf } from "./check.ts";
 import { ATTEMPTS } from "./rules.ts";
 
-/** A service port whose endpoints are watched: `targets`, which include ejected ones. */
+/** A service port with its watched endpoints, `targets`, among them ejected ones. */
 export type WatchedPort = Readonly<ReturnType<typeof watchedPorts>[number]>;
 
 /**

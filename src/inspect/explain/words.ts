@@ -44,7 +44,7 @@ export function drawnText(count: number): string {
   return drawsOf(count).length === 1 ? `${count} endpoints` : "the endpoints";
 }
 
-/** Why the timeout of session affinity is not the one that a Service asks for. */
+/** Why the rules have another timeout of session affinity than the Service asks for. */
 export function otherTimeoutReason(seconds: number, wanted: number): string {
   return seconds < wanted ? "--max-affinity-timeout" : "timeouts beyond a minute have steps of up to 10 %";
 }

@@ -23,7 +23,7 @@ export interface FleetRequest extends ClusterClient {
   readonly answerWithin?: number;
   /** Maximum number of pods that are asked at a time; default {@link MOST_CONCURRENT}. */
   readonly mostConcurrent?: number;
-  /** Called with the answers of each pod, undefined for none, which are not kept; waits for the result. */
+  /** Called with each pod's answers, which are not kept (undefined: no answer); waits for the result. */
   readonly onAnswers?: (
     pod: FleetPod,
     answers: Readonly<Record<"livez" | "metrics", HttpAnswer | undefined>>,

@@ -51,7 +51,7 @@ export interface FleetMetrics {
   readonly ejected: readonly { readonly endpoint: string; readonly service: string }[];
   /** 99th percentile of the time from a change to its rules, seconds; absent without a change. */
   readonly lagP99?: number;
-  /** In its place, the upper limit of the measured range, seconds, if it is above that. */
+  /** The upper limit of the measured range, seconds; instead of `lagP99` if that is above it. */
   readonly lagP99Above?: number;
 }
 

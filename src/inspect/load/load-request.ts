@@ -20,7 +20,7 @@ export interface LoadRequest {
   readonly ejectsNothing?: boolean;
   /** The context of the kubeconfig; the current one if absent. */
   readonly context?: string | undefined;
-  /** The process's environment: the in-cluster settings, and those that find the user's kubeconfig. */
+  /** The environment of the process: it tells a pod its API server, and others where their kubeconfig is. */
   readonly env: NodeJS.ProcessEnv;
   /** `nft-proxy/VERSION`, for the API server's log. */
   readonly userAgent: string;
@@ -67,8 +67,8 @@ function freshnessOf({ state: { nodeName, now, sync } }: RunningDaemon) {
 export type MissingNode = NonNullable<ReturnType<typeof missingNode>>;
 
 /**
- * Describes a node that is missing among the objects, with the names of those, the most similar first;
- * undefined if it exists.
+ * Describes a node that is missing among the objects, with the names of the nodes that are among them, the
+ * most similar first; undefined if it is not missing.
  */
 export function missingNode(name: string, nodeNames: readonly string[]) {
   return nodeNames.includes(name) ? undefined : { name, candidates: byNearness(name, new Set(nodeNames)) };

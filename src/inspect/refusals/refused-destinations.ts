@@ -149,7 +149,7 @@ function refusedVerdict(
   return refused && { result: "varies", ...refused, cause: cause as FeatureRefusal };
 }
 
-/** The time of the first packet of some refusals; undefined if that of any is unknown. */
+/** When the first packet of some refusals came; undefined if one of them does not have that time. */
 function firstOf(entries: readonly SeenRefusal[], now: number): string | undefined {
   let first = Number.POSITIVE_INFINITY;
   for (const entry of entries) {

@@ -52,7 +52,7 @@ export function latestInput(
 
 /**
  * Yields the first refusals, then the new ones of each reading, if there are any, until `stop` resolves.
- * @param stop called when the refusals are first read
+ * @param stop called once, before the first refusals are yielded
  * @param wait waits for some milliseconds
  * @throws AppError as `read` does
  */

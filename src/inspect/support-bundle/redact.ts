@@ -89,8 +89,8 @@ const ADDRESS =
 
 /**
  * Returns a function that replaces names and addresses in texts with pseudonyms, always the same for a name:
- * `service-3`, `ip4-12`. A name of several kinds has that of the first. Keeps loopback and unspecified
- * addresses, names that every cluster has, and numbers.
+ * `service-3`, `ip4-12`. A name that several kinds share gets the one of the first kind. Keeps loopback and
+ * unspecified addresses, names that every cluster has, and numbers.
  */
 export function redactor(...sources: readonly NamesByKind[]): (text: string) => string {
   const pseudonyms = new Map<string, string>();

@@ -96,7 +96,7 @@ async function* storiesOf(
       }
       yield* await complete();
     }
-    // The rest of those that have begun.
+    // The rest of the stories that have begun.
     const end = now() + SILENCE_MS;
     while (collector.end() && failure === undefined && now() <= end) {
       await sleep(CHECK_MS);
