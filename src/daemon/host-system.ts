@@ -26,7 +26,7 @@ export const hostSystem = {
   /** @throws AppError HOST if the host cannot be read */
   readHost: () => readHostView(hostFiles),
   flows: conntrackTable(systemClock),
-  listenToFlows: flowListener(systemClock, hostFiles, { restRatio: FLOW_REST }),
+  listenToFlows: flowListener(systemClock, hostFiles, { leastRest: FLOW_REST }),
   conntrack: {
     entries: () => conntrackSize(hostFiles, "count"),
     capacity: () => conntrackSize(hostFiles, "max"),

@@ -14,6 +14,12 @@ const BUFFER = 8 * 1024 * 1024;
 /** Pause after each reading. Milliseconds. */
 const PAUSE = 5;
 
+/** Interval between readings of /proc/uptime, whose times have a resolution of 10 ms. Milliseconds. */
+const IDLE_INTERVAL = 200;
+
+/** The maximum rest after each reading, as a multiple of its duration, while no processor is idle. */
+const MOST_REST = 100;
+
 /** NETLINK_NETFILTER in /proc/net/netlink. */
 const NETFILTER = "12";
 
@@ -42,8 +48,8 @@ export type StartFlowListener = (handlers: FlowHandlers) => FlowListener;
 export interface FlowListenerOptions {
   /** Path or name of the program. */
   readonly socat?: string;
-  /** See {@link NetlinkEventsParts.restRatio}. */
-  readonly restRatio?: number;
+  /** Minimum rest after a reading of many messages, as a multiple of its duration, if processors are idle. */
+  readonly leastRest?: number;
 }
 
 /**
@@ -53,7 +59,7 @@ export interface FlowListenerOptions {
 export function flowListener(
   clock: Clock,
   files: HostFiles,
-  { socat = "socat", restRatio = 0 }: FlowListenerOptions = {},
+  { socat = "socat", leastRest = 0 }: FlowListenerOptions = {},
 ): StartFlowListener {
   return ({ wants, onFlow, onEnd }) => {
     let portId: number | undefined;
@@ -63,7 +69,7 @@ export function flowListener(
       notifications: "flows",
       bufferBytes: BUFFER,
       pauseMs: PAUSE,
-      restRatio,
+      restRatio: restWhileBusy(clock, files, leastRest),
       ping: REQUESTS.generation(),
       wanted: { flows: wants },
       onMessage: (message) => {
@@ -78,6 +84,28 @@ export function flowListener(
       dropped: () => droppedMessages(files, portId),
       stop: () => events.stop(),
     };
+  };
+}
+
+/**
+ * Makes listening take only what other programs leave: the fewer processors are idle, the longer it rests. A
+ * low priority would do harm: RCU in the kernel waits for processes that were interrupted in certain places,
+ * and transactions of nftables wait for RCU. A process that hardly gets a processor delays them by seconds.
+ */
+function restWhileBusy(clock: Clock, files: HostFiles, least: number): () => Promise<number> {
+  let ratio = least;
+  let readAt = Number.NEGATIVE_INFINITY;
+  let before: readonly number[] = [];
+  return async () => {
+    if (clock.monotonic() - readAt < IDLE_INTERVAL) return ratio;
+    readAt = clock.monotonic();
+    // Seconds since the start of the machine, and the idle seconds of all processors.
+    const times = (await files.read("/proc/uptime").catch(() => "")).split(" ").map(Number);
+    const [passed = 0, idle = 0] = times.map((time, i) => time - (before[i] ?? Number.NaN));
+    before = times;
+    const wanted = passed / Math.max(0, idle);
+    ratio = Number.isNaN(wanted) ? least : Math.max(least, Math.min(MOST_REST, wanted));
+    return ratio;
   };
 }
 

@@ -19,8 +19,13 @@ const PONG_TIMEOUT = 5_000;
  */
 const BUFFER = 32 * 1024 * 1024;
 
-/** Size of a reading after which more messages wait, so that there is no pause. Bytes; 64 KB is the most. */
+/** Size of a reading after which more messages wait, bytes. 64 KB is the most. */
 const MANY = 32_768;
+
+/** Maximum rest between two readings, milliseconds: the answer to a ping is only seen after it. */
+const LONGEST_REST = 1_000;
+
+const noRest = async () => 0;
 
 /** Arguments of {@link NetlinkEvents}. */
 export interface NetlinkEventsParts {
@@ -34,12 +39,12 @@ export interface NetlinkEventsParts {
   /** Size of the kernel's buffer, bytes. */
   readonly bufferBytes?: number;
   /**
-   * Pause after a reading of few messages, in which further ones gather, milliseconds; none if absent. For
+   * Pause after each reading of few messages, in which further ones gather, milliseconds; none if absent. For
    * thousands of notifications a second: a reading of one costs as much as one of hundreds.
    */
   readonly pauseMs?: number;
-  /** Minimum pause after each reading, as a multiple of its duration, so that other work can run. */
-  readonly restRatio?: number;
+  /** Pause after a reading of many messages, as a multiple of its duration; 0 if absent. Never rejects. */
+  readonly restRatio?: () => Promise<number>;
   /** Which messages need their contents; all if absent. */
   readonly wanted?: WantedContents;
   /** Called with each notification, and with the answers to `ping`. */
@@ -127,7 +132,7 @@ export class NetlinkEvents {
       if (this.#isEnded) break;
       this.#isAlive = true;
       this.#isReady = true;
-      const { onMessage, pauseMs = 0, restRatio = 0, clock } = this.#parts;
+      const { onMessage, pauseMs = 0, restRatio = noRest, clock } = this.#parts;
       const startedAt = clock.monotonic();
       for (const message of this.#reader.read(chunk)) {
         if (message.kind === "malformed")
@@ -135,8 +140,9 @@ export class NetlinkEvents {
         onMessage(message);
       }
       this.#settle(true);
-      const rest = restRatio * (clock.monotonic() - startedAt);
-      const pause = Math.max(chunk.length < MANY ? pauseMs : 0, rest);
+      const took = clock.monotonic() - startedAt;
+      const isMany = chunk.length >= MANY;
+      const pause = isMany ? Math.min(LONGEST_REST, took * (await restRatio())) : pauseMs;
       if (pause > 0) await new Promise<void>((resume) => clock.after(pause, resume));
     }
     return await program.ended;

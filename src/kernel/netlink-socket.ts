@@ -1,5 +1,4 @@
 import { AppError } from "../base/errors.ts";
-import { takeLowestPriority } from "./lowest-priority.ts";
 import type { ProgramEnd } from "./process.ts";
 import { type OpenProgram, openProgram, programError } from "./running-programs.ts";
 
@@ -75,9 +74,7 @@ export function openSocket(path: string = SOCAT, { notifications, buffer }: Sock
   const output = gathers && buffer?.isForced ? `STDIO,setsockopt-int=${FORCED_OUTPUT}:${OUTPUT}` : "STDIO";
   // -d prints warnings; -t 0 ends it without a pause.
   const args = ["-d", "-t", "0", "-b", String(BLOCK), output, socket];
-  const program = openProgram(path, args, { readsAhead: !gathers });
-  if (gathers && program.pid !== undefined) takeLowestPriority(program.pid);
-  return program;
+  return openProgram(path, args, { readsAhead: !gathers });
 }
 
 function bufferOption({ bytes, isForced }: NonNullable<SocketOptions["buffer"]>): string {

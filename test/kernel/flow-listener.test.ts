@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execaSync } from "execa";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, describe, expect, test } from "vitest";
 import type { Clock } from "../../src/base/clock.ts";
 import { conntrackTable, type Flow, type FlowChange } from "../../src/kernel/conntrack.ts";
 import { type FlowListener, flowListener } from "../../src/kernel/flow-listener.ts";
@@ -10,6 +10,9 @@ import { hostFiles } from "../../src/kernel/host.ts";
 import { systemClock } from "../../src/kernel/system-clock.ts";
 import { TELLS_STATE_OF_DELETED } from "../support/linux-release.ts";
 import { PATIENCE } from "../support/patience.ts";
+
+/** As flow-listener.ts and netlink-events.ts say. Milliseconds. */
+const [PAUSE, PONG_TIMEOUT] = [5, 5_000];
 
 const stops: (() => void)[] = [];
 afterEach(() => {
@@ -70,20 +73,47 @@ describe("a listener to flows", () => {
     expect(reasons).toEqual([]);
   });
 
-  test("leaves a multiple of the time of each reading to other work", async () => {
-    let now = 0;
-    const pauses: number[] = [];
-    const after: Clock["after"] = (ms, callback) => {
-      pauses.push(ms);
-      return systemClock.after(ms, callback);
-    };
-    // A reading takes 10 ms.
-    const clock = { ...systemClock, after, monotonic: () => (now += 10) };
-    const handlers = { wants: () => true, onFlow: () => {}, onEnd: () => {} };
-    const listener = flowListener(clock, hostFiles, { restRatio: 3 })(handlers);
-    stops.push(() => listener.stop());
-    expect(await listener.ready).toBe(true);
-    expect(pauses).toContain(30);
+  describe("of more than it can read", () => {
+    const directory = mkdtempSync(join(tmpdir(), "flow-listener-"));
+    const socat = join(directory, "socat");
+    // Messages of the type NLMSG_NOOP.
+    const message = Buffer.from(Uint32Array.of(16, 1, 0, 0).buffer);
+    writeFileSync(join(directory, "messages"), Buffer.alloc(131_072, message));
+    writeFileSync(socat, `#!/bin/sh\nwhile cat ${directory}/messages; do :; done\n`);
+    chmodSync(socat, 0o755);
+    afterAll(() => rmSync(directory, { recursive: true }));
+
+    /** Returns how long it rests after readings of many messages. Each takes 1 ms, and each rest a second. */
+    async function restsWith(leastRest: number, ...uptimes: string[]): Promise<number[]> {
+      const rests: number[] = [];
+      const count = uptimes.length;
+      let now = 0;
+      const after: Clock["after"] = (ms, callback) => {
+        const isRest = ms !== PAUSE && ms < PONG_TIMEOUT;
+        if (isRest) rests.push(ms);
+        return systemClock.after(isRest ? 1 : ms, () => {
+          if (isRest) now += 1000;
+          callback();
+        });
+      };
+      const clock = { ...systemClock, after, monotonic: () => (now += 1) };
+      const read = async () => uptimes.shift() ?? "";
+      const handlers = { wants: () => true, onFlow: () => {}, onEnd: () => {} };
+      const listener = flowListener(clock, { ...hostFiles, read }, { socat, leastRest })(handlers);
+      stops.push(() => listener.stop());
+      await expect.poll(() => rests.length, PATIENCE).toBeGreaterThanOrEqual(count);
+      return rests.slice(0, count);
+    }
+
+    test("rests the longer, the fewer processors are idle", async () => {
+      const unknown = "";
+      const uptimes = ["100.00 50.00", "101.00 50.125", "102.00 50.125", "103.00 53.125", unknown];
+      expect(await restsWith(1, ...uptimes)).toEqual([1, 8, 100, 1, 1]);
+    });
+
+    test("leaves at least a multiple of the time of each reading to other work", async () => {
+      expect(await restsWith(3, "100.00 50.00", "101.00 52.00")).toEqual([3, 3]);
+    });
   });
 
   test("ends with a reason when its socat is killed", async () => {

@@ -1,5 +1,5 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { constants, getPriority, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { type ApiPort, apiListText, apiService, apiSlice } from "../support/api-objects.ts";
@@ -203,10 +203,6 @@ class Following {
     return this;
   }
 
-  get pid(): number {
-    return this.#command.pid;
-  }
-
   of(event: string, service: string): Connection[] {
     return (this.lines as Connection[]).filter(
       (one) => one.event === event && one.service === `shop/${service}`,
@@ -300,10 +296,6 @@ describe("observe --follow", () => {
 
   test("has one endpoint for the connections of a client with session affinity", () => {
     expect(new Set(following.of("closed", "sticky").map(({ endpoint }) => endpoint.address)).size).toBe(1);
-  });
-
-  test("lets all other processes run first", () => {
-    expect(getPriority(following.pid)).toBe(constants.priority.PRIORITY_LOW);
   });
 
   test("tells a reset", () => {

@@ -16,7 +16,6 @@ import { explainSeen, latestInput, watchRefusals } from "../../inspect/refusals/
 import { conntrackTable } from "../../kernel/conntrack.ts";
 import { flowListener } from "../../kernel/flow-listener.ts";
 import { hostFiles } from "../../kernel/host.ts";
-import { takeLowestPriority } from "../../kernel/lowest-priority.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { namespaceOf } from "../../model/ids.ts";
 import {
@@ -51,11 +50,7 @@ export function runnerOf({ formats, run }: FeatureCommand): RunCommand {
       clock: systemClock,
       files: hostFiles,
       flows: conntrackTable(systemClock),
-      listenToFlows: (handlers) => {
-        // This process takes more of the processors than the socat that it listens by.
-        takeLowestPriority(process.pid);
-        return flowListener(systemClock, hostFiles)(handlers);
-      },
+      listenToFlows: flowListener(systemClock, hostFiles),
       format,
       isSet: (flag) => isSet(argv, flag),
       text: (flag) => textArgument(argv, flag),
