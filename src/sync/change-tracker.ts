@@ -49,14 +49,14 @@ export interface ChangeTriggerTime {
   readonly at: number;
 }
 
-/** The Service of a change; absent for objects that concern all Services. */
-interface OfService {
+/** The times of a change that arrived after the first lists. */
+export interface ChangeTimes {
+  /** Absent for objects that concern all Services. */
   readonly service?: ServiceName | undefined;
-}
-
-/** When a change was received: milliseconds on the monotonic clock. */
-interface Receipt extends OfService {
-  readonly at: number;
+  /** Milliseconds on the monotonic clock. */
+  readonly receivedAt: number;
+  /** Absent if the object has none, or the same as before. */
+  readonly trigger?: ChangeTriggerTime | undefined;
 }
 
 /**
@@ -66,9 +66,7 @@ interface Receipt extends OfService {
 export interface Changes {
   /** Services that changed, themselves or in their slices. */
   readonly services: ReadonlySet<ServiceName>;
-  readonly triggerTimes: readonly (ChangeTriggerTime & OfService)[];
-  /** When each change was received. */
-  readonly receipts: readonly Receipt[];
+  readonly times: readonly ChangeTimes[];
   /** Numbers of changes, with those of earlier syncs that failed or left Services waiting. */
   readonly counts: Readonly<Record<"services" | "endpoints", number>>;
 }
@@ -87,7 +85,7 @@ export interface ChangeCount {
  */
 const MAX_TRIGGER_AGE = 3_600_000;
 
-/** Maximum number of timestamps kept of each kind, so that a storm of changes does not exhaust memory. */
+/** Maximum number of changes whose times are kept, so that a storm of changes does not exhaust memory. */
 const MAX_TIMES = 10_000;
 
 /**
@@ -99,8 +97,7 @@ const MAX_TIMES = 10_000;
 export class ChangeTracker {
   readonly #parts: ChangeTrackerParts;
   readonly #waitingFor = new Set<Awaited>(RESOURCE_NAMES);
-  #triggerTimes: (ChangeTriggerTime & OfService)[] = [];
-  #receipts: Receipt[] = [];
+  #times: ChangeTimes[] = [];
   readonly #serviceChanges: ChangeCount = { total: 0, unsynced: 0 };
   readonly #endpointChanges: ChangeCount = { total: 0, unsynced: 0 };
   readonly #invalid: ObjectProblemLog;
@@ -134,22 +131,19 @@ export class ChangeTracker {
 
   /** Hands over the changes since the last call. */
   take(): Changes {
-    const triggerTimes = this.#triggerTimes;
-    const receipts = this.#receipts;
-    this.#triggerTimes = [];
-    this.#receipts = [];
+    const times = this.#times;
+    this.#times = [];
     // Not reset: `synced` subtracts these.
     const counts = { services: this.#serviceChanges.unsynced, endpoints: this.#endpointChanges.unsynced };
-    return { services: this.#parts.cache.takeDirty(), triggerTimes, receipts, counts };
+    return { services: this.#parts.cache.takeDirty(), times, counts };
   }
 
   /**
    * Puts back the times of a sync that failed. Its Services stay with the reconciler, which has rendered
    * them.
    */
-  putBack({ triggerTimes, receipts }: Pick<Changes, "triggerTimes" | "receipts">): void {
-    this.#triggerTimes = [...triggerTimes, ...this.#triggerTimes].slice(0, MAX_TIMES);
-    this.#receipts = [...receipts, ...this.#receipts].slice(0, MAX_TIMES);
+  putBack(times: Changes["times"]): void {
+    this.#times = [...times, ...this.#times].slice(0, MAX_TIMES);
   }
 
   /**
@@ -158,19 +152,15 @@ export class ChangeTracker {
    * @param waiting Services whose rules the sync has not brought to the kernel completely
    * @returns the times of the others
    */
-  synced(
-    { counts, triggerTimes, receipts }: Changes,
-    waiting: ReadonlySet<ServiceName>,
-  ): Pick<Changes, "triggerTimes" | "receipts"> {
+  synced({ counts, times }: Changes, waiting: ReadonlySet<ServiceName>): Changes["times"] {
     if (waiting.size === 0) {
       this.#serviceChanges.unsynced -= counts.services;
       this.#endpointChanges.unsynced -= counts.endpoints;
-      return { triggerTimes, receipts };
+      return times;
     }
-    const waits = ({ service }: OfService) => service !== undefined && waiting.has(service);
-    this.putBack({ triggerTimes: triggerTimes.filter(waits), receipts: receipts.filter(waits) });
-    const isSynced = (one: OfService) => !waits(one);
-    return { triggerTimes: triggerTimes.filter(isSynced), receipts: receipts.filter(isSynced) };
+    const waits = ({ service }: ChangeTimes) => service !== undefined && waiting.has(service);
+    this.putBack(times.filter(waits));
+    return times.filter((one) => !waits(one));
   }
 
   /** The handlers to give to a source. */
@@ -184,13 +174,11 @@ export class ChangeTracker {
         serviceOf: ({ name }) => name,
       }),
       endpointslices: this.#handler("endpointslices", {
-        put: (slice, previous) => {
-          cache.putSlice(slice, previous);
-          this.#addTriggerTime(slice, previous);
-        },
+        put: (slice, previous) => cache.putSlice(slice, previous),
         remove: (slice) => cache.deleteSlice(slice),
         count: this.#endpointChanges,
         serviceOf: ({ service }) => service,
+        triggerOf: (slice, previous) => this.#triggerOf(slice, previous),
       }),
       nodes: this.#handler("nodes", {
         put: (node) => {
@@ -230,13 +218,14 @@ export class ChangeTracker {
       remove: (object: T) => void;
       count?: ChangeCount;
       serviceOf?: (object: T) => ServiceName;
+      triggerOf?: (object: T, previous: T | undefined) => ChangeTriggerTime | undefined;
     },
   ): SourceHandler<T> {
     return {
       onUpsert: (key, object, previous) => {
         this.#invalid.end(`${resource} ${key}`);
         use.put(object, previous);
-        this.#received(use.count, use.serviceOf?.(object));
+        this.#received(use.count, use.serviceOf?.(object), use.triggerOf?.(object, previous));
       },
       onDelete: (_key, previous) => {
         use.remove(previous);
@@ -254,15 +243,21 @@ export class ChangeTracker {
     };
   }
 
-  /** Counts a change. For the first lists no times are kept: how long these take is measured elsewhere. */
-  #received(count: ChangeCount | undefined, service: ServiceName | undefined): void {
+  /**
+   * Counts a change. For the first lists no times are kept: how long these take is measured elsewhere, and
+   * their trigger times may be long ago.
+   */
+  #received(
+    count: ChangeCount | undefined,
+    service: ServiceName | undefined,
+    trigger?: ChangeTriggerTime,
+  ): void {
     if (count !== undefined) {
       count.total++;
       count.unsynced++;
     }
-    if (this.#waitingFor.size === 0 && this.#receipts.length < MAX_TIMES) {
-      this.#receipts.push({ service, at: this.#parts.clock.monotonic() });
-    }
+    if (this.#waitingFor.size === 0 && this.#times.length < MAX_TIMES)
+      this.#times.push({ service, receivedAt: this.#parts.clock.monotonic(), trigger });
     this.#announce();
   }
 
@@ -279,18 +274,14 @@ export class ChangeTracker {
     if (this.#waitingFor.size === 0) this.#parts.onChange();
   }
 
-  /** Keeps a new trigger time. Those of the first lists are not kept, because they may be long ago. */
-  #addTriggerTime(
-    { service, family, lastChangeTriggerTime }: EndpointSlice,
+  #triggerOf(
+    { family, lastChangeTriggerTime }: EndpointSlice,
     previous: EndpointSlice | undefined,
-  ): void {
-    const isNew =
-      lastChangeTriggerTime > 0 &&
-      this.#waitingFor.size === 0 &&
-      lastChangeTriggerTime !== previous?.lastChangeTriggerTime;
-    if (!isNew || this.#triggerTimes.length >= MAX_TIMES) return;
+  ): ChangeTriggerTime | undefined {
+    if (lastChangeTriggerTime <= 0 || lastChangeTriggerTime === previous?.lastChangeTriggerTime)
+      return undefined;
     const { clock } = this.#parts;
     const age = Math.min(Math.max(0, clock.now() - lastChangeTriggerTime), MAX_TRIGGER_AGE);
-    this.#triggerTimes.push({ service, family, at: clock.monotonic() - age });
+    return { family, at: clock.monotonic() - age };
   }
 }

@@ -201,7 +201,7 @@ export class SyncLoop {
       const ends = [...this.#readers].map((read) => read());
       const outcome = await syncing;
       for (const end of ends) end();
-      const syncedTimes = tracker.synced(changes, outcome.waiting);
+      const synced = tracker.synced(changes, outcome.waiting);
       // While Services wait there is no pause: each sync sends part of their rules, and small Services first.
       // Stale elements harm nobody, so later syncs delete them without haste.
       const isUrgent = outcome.waiting.size > 0;
@@ -213,14 +213,16 @@ export class SyncLoop {
         endedAt: endedAt(),
         startedMonotonic,
         durationMs,
-        triggerTimes: syncedTimes.triggerTimes.map(({ family, at }) => ({ family, at: wallTimeOf(at) })),
-        receivedAt: syncedTimes.receipts.map(({ at }) => wallTimeOf(at)),
+        triggerTimes: synced.flatMap(({ trigger }) =>
+          trigger === undefined ? [] : [{ family: trigger.family, at: wallTimeOf(trigger.at) }],
+        ),
+        receivedAt: synced.map(({ receivedAt }) => wallTimeOf(receivedAt)),
       };
       const report = this.#reportOf(outcome, reconciler, { ...times, nodeContext });
       this.#tell((subscriber) => subscriber.synced(report));
       return true;
     } catch (error) {
-      if (changes !== undefined) tracker.putBack(changes);
+      if (changes !== undefined) tracker.putBack(changes.times);
       if (error instanceof NftStoppedError) return false;
       const failure = { startedAt, endedAt: endedAt(), error, isFull };
       this.#tell((subscriber) => subscriber.failed?.(failure));

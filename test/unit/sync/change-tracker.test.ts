@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { RESOURCE_NAMES } from "../../../src/kube/source.ts";
-import type { ServiceName } from "../../../src/model/ids.ts";
 import { ObjectCache } from "../../../src/model/object-cache.ts";
-import { ChangeTracker } from "../../../src/sync/change-tracker.ts";
+import { type ChangeTimes, ChangeTracker } from "../../../src/sync/change-tracker.ts";
 import { named, node, service, serviceCIDR, slice } from "../../support/build.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { memoryLogger } from "../../support/memory-logger.ts";
@@ -24,6 +23,8 @@ function setUp({ synced = true, awaitsPodCIDRs = false } = {}) {
   changes = 0;
   return { cache, clock, logger, tracker, handlers, changes: () => changes };
 }
+
+const triggersOf = (times: readonly ChangeTimes[]) => times.flatMap(({ trigger }) => trigger?.at ?? []);
 
 describe("ChangeTracker", () => {
   test("announces no change before every resource has been listed", () => {
@@ -125,18 +126,21 @@ describe("ChangeTracker", () => {
     const taken = tracker.take();
     expect(taken).toEqual({
       services: new Set(["default/web"]),
-      triggerTimes: [{ service: "default/web", family: "ip", at: 5 - 42 }],
-      receipts: Array(3).fill({ service: "default/web", at: 0 }),
+      times: [undefined, { family: "ip", at: 5 - 42 }, undefined].map((trigger) => ({
+        service: "default/web",
+        receivedAt: 0,
+        trigger,
+      })),
       counts: { services: 0, endpoints: 3 },
     });
     tracker.synced(taken, new Set());
     const counts = { services: 0, endpoints: 0 };
-    expect(tracker.take()).toEqual({ services: new Set(), triggerTimes: [], receipts: [], counts });
+    expect(tracker.take()).toEqual({ services: new Set(), times: [], counts });
     handlers.endpointslices.onUpsert("default/web-ip", at(7), at(5));
-    tracker.putBack(taken);
-    const again = tracker.take();
-    expect(again.triggerTimes.map((one) => one.at)).toEqual([5 - 42, 7 - 42]);
-    expect(again.receipts).toHaveLength(4);
+    tracker.putBack(taken.times);
+    const again = tracker.take().times;
+    expect(triggersOf(again)).toEqual([5 - 42, 7 - 42]);
+    expect(again).toHaveLength(4);
   });
 
   test("keeps the times of Services that wait for a later sync, and counts all changes until nothing waits", () => {
@@ -145,16 +149,10 @@ describe("ChangeTracker", () => {
     for (const name of ["large", "small"])
       handlers.endpointslices.onUpsert(`default/${name}`, at(name), undefined);
     const waiting = new Set([named("large")]);
-    const services = (times: readonly { readonly service?: ServiceName | undefined }[]) =>
-      times.map(({ service: name }) => name);
-    const { triggerTimes, receipts } = tracker.synced(tracker.take(), waiting);
-    expect([services(triggerTimes), services(receipts)]).toEqual([["default/small"], ["default/small"]]);
+    const services = (times: readonly ChangeTimes[]) => times.map(({ service: name }) => name);
+    expect(services(tracker.synced(tracker.take(), waiting))).toEqual(["default/small"]);
     expect(tracker.endpointChanges.unsynced).toBe(2);
-    const rest = tracker.synced(tracker.take(), new Set());
-    expect([services(rest.triggerTimes), services(rest.receipts)]).toEqual([
-      ["default/large"],
-      ["default/large"],
-    ]);
+    expect(services(tracker.synced(tracker.take(), new Set()))).toEqual(["default/large"]);
     expect(tracker.endpointChanges.unsynced).toBe(0);
   });
 
@@ -164,7 +162,7 @@ describe("ChangeTracker", () => {
     const at = (time: number) => ({ ...slice({ family: "ip" }), lastChangeTriggerTime: time });
     for (const time of [1, 9_999_000, 20_000_000])
       handlers.endpointslices.onUpsert("default/web-ip", at(time), undefined);
-    expect(tracker.take().triggerTimes.map((one) => one.at)).toEqual([-3_600_000, -1000, 0]);
+    expect(triggersOf(tracker.take().times)).toEqual([-3_600_000, -1000, 0]);
   });
 
   test("keeps no times of the first lists, and at most 10,000 later", () => {
@@ -178,14 +176,9 @@ describe("ChangeTracker", () => {
     };
     changed(1);
     for (const name of RESOURCE_NAMES) handlers[name].onSynced();
-    expect(tracker.take()).toMatchObject({
-      services: new Set(["default/web"]),
-      triggerTimes: [],
-      receipts: [],
-    });
+    expect(tracker.take()).toMatchObject({ services: new Set(["default/web"]), times: [] });
     for (let at = 1; at <= 10_001; at++) changed(at);
-    const { triggerTimes, receipts } = tracker.take();
-    expect([triggerTimes.length, receipts.length]).toEqual([10_000, 10_000]);
+    expect(tracker.take().times).toHaveLength(10_000);
   });
 
   describe("where rules depend on the podCIDRs of the Node", () => {
