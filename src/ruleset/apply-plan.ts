@@ -70,7 +70,7 @@ export function applyPlan(
 
 /**
  * Generates the transactions of a step one by one: as JSON, elements take ten times their memory. `divided`
- * also tells the sender whether to send some at once.
+ * also tells the sender whether it may send some in parallel.
  * @param size maximum number of elements in each transaction of a step that is split
  */
 export function* transactionsOf(
@@ -147,9 +147,11 @@ function creation(deltas: readonly TableDelta[], size: number): Step[] {
 
 /**
  * Separates what packets in flight need before other changes take effect. These packets see the newest
- * elements, but the previous rules of a chain, and a new chain has no previous rules. So the following come
- * first, each before what leads to it: new chains; new sets with their elements, and source ranges; changed
- * chains, if they look into new sets.
+ * elements, but the previous rules of a chain, and a new chain has no previous rules. So these come first,
+ * each before what leads to it:
+ * 1. new chains and sets;
+ * 2. the elements of new sets, and added source ranges;
+ * 3. changed chains, if there are new sets into which they may look.
  * @returns no steps if one transaction suffices; {@link applyPlan} drops empty ones
  */
 function newFirst(
@@ -191,40 +193,46 @@ function partsOf(delta: TableDelta, staleChains: readonly TableDelta[]) {
   const isFirst = ({ spec }: ElementsDelta) => newSets.has(spec.name) || spec.name === SOURCE_RANGES;
   const elements = delta.elements.filter(isFirst).map((one) => ({ ...one, deleted: [] }));
   const others = delta.elements.map((one) => (isFirst(one) ? { ...one, added: [] } : one));
-  // A chain whose hook changes is deleted and added with everything else, and other changed chains come with
-  // it.
-  const isChangedFirst = newSets.size > 0 && !ofKind(rest, "chain").some(isReplacedChain);
-  const isChanged = ({ kind, after }: ObjectChange) =>
-    isChangedFirst && kind === "chain" && after !== undefined;
-  const areSetsDeleted = ofKind(rest, "set").some(({ after }) => after === undefined);
-  const chains = ofKind(rest, "chain").filter(isChanged);
-  const users = new Set(delta.elements.flatMap(usersOfReplaced).map(({ name }) => name));
-  // Rules that look into deleted sets stay as long as elements lead packets there. But the chains that look
-  // into intervals that are replaced change before: afterwards they look into second maps.
-  const between = chains.map((change) =>
-    areSetsDeleted && !users.has(change.name) ? keepingOldRules(change) : change.after,
-  );
-  const changedFirst = chains.flatMap(({ name, before }, index) =>
-    changeOf("chain", name, before, between[index]),
-  );
-  const changedLater = chains.flatMap(({ name, after }, index) =>
-    changeOf("chain", name, between[index], after),
-  );
+  const { changedFirst, changedLater } =
+    newSets.size > 0 ? changesOfChains(delta, rest) : { changedFirst: [], changedLater: rest };
   return {
     declarations: { ...none, objects: added },
     elements: onlyElements(delta, elements.filter(hasChanges)),
     changed: { ...none, objects: changedFirst },
-    others: {
-      ...delta,
-      objects: [...rest.filter((change) => !isChanged(change)), ...changedLater],
-      elements: others.filter(hasChanges),
-    },
+    others: { ...delta, objects: changedLater, elements: others.filter(hasChanges) },
     isNeeded:
       changedFirst.length > 0 ||
       elements.some(({ spec, added }) => spec.name === SOURCE_RANGES && added.length > 0) ||
       delta.elements.some(({ added }) =>
         added.some(({ value }) => newChains.has(verdictTarget(value) ?? "")),
       ),
+  };
+}
+
+/**
+ * Divides changes of objects where there are new sets. Chains change before their elements do; rules that
+ * look into deleted sets stay until later, as long as elements lead packets there.
+ */
+function changesOfChains(delta: TableDelta, objects: readonly ObjectChange[]) {
+  // A chain whose hook changes is deleted and added with everything else, and other changed chains come with
+  // it.
+  if (ofKind(objects, "chain").some(isReplacedChain)) return { changedFirst: [], changedLater: objects };
+  const areSetsDeleted = ofKind(objects, "set").some(({ after }) => after === undefined);
+  // These look into intervals that are replaced: they change before, as they look into second maps
+  // afterwards.
+  const users = new Set(delta.elements.flatMap(usersOfReplaced).map(({ name }) => name));
+  const parts = objects.map((change) => {
+    const { kind, name, before, after } = change;
+    if (kind !== "chain" || after === undefined) return { first: [], later: [change] };
+    const between = areSetsDeleted && !users.has(name) ? keepingOldRules(change) : after;
+    return {
+      first: changeOf("chain", name, before, between),
+      later: changeOf("chain", name, between, after),
+    };
+  });
+  return {
+    changedFirst: parts.flatMap(({ first }) => first),
+    changedLater: parts.flatMap(({ later }) => later),
   };
 }
 
@@ -300,9 +308,8 @@ function withoutRemovedRanges(all: readonly TableDelta[]) {
 }
 
 /**
- * Whether changes may take effect one by one. Either no existing chain gets other rules, which may need other
- * elements. Or sets are deleted, and chains only lose rules: then the changed chains, which stop looking into
- * these sets, come last.
+ * Whether changes may take effect one by one. That is so in two cases: no existing chain changes; or sets are
+ * deleted and the changed chains only lose rules, those that look into these sets, so that they come last.
  */
 function canChangeInSteps({ mode, objects }: TableDelta): boolean {
   const changed = ofKind(objects, "chain").filter(({ before, after }) => before && after);
@@ -345,8 +352,9 @@ function isAdded({ before }: ObjectChange): boolean {
 }
 
 /**
- * Splits additions, deletions and replacements of elements into transactions of `size` elements. A replaced
- * element has the same index in `deleted` and `added`, so both get into the same transaction.
+ * Splits additions, deletions and replacements of elements into transactions of `size` elements. Steps that
+ * are divided have a replaced element at the same index of `deleted` and `added`, so both get into one
+ * transaction.
  */
 function* elementChunks(deltas: readonly TableDelta[], size: number): Generator<Transaction> {
   let chunk: TableDelta[] = [];

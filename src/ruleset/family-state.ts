@@ -62,7 +62,7 @@ export class FamilyState {
   readonly #nodePorts = new Set<string>();
   #nodePortsRevision = 0;
   readonly #shared: SharedObjects;
-  /** What long lists left, without source ranges. */
+  /** Elements of long lists that nothing leads to any more; source ranges have their own. */
   readonly #stale = new StaleElements();
   readonly #lists: EndpointLists;
   /** All lists of source ranges. Those that no frontend uses any more are deleted later. */
@@ -90,10 +90,8 @@ export class FamilyState {
     );
     this.#context = context;
     this.intervals = intervalsIn(context);
-    this.#dividedIntervals = this.intervals?.divide(
-      () => [...this.#frontends.owners.keys(), ...this.#context.apiServers],
-      this.#lost,
-    );
+    const explicitPorts = () => [...this.#frontends.owners.keys(), ...this.#context.apiServers];
+    this.#dividedIntervals = this.intervals?.divide(explicitPorts, this.#lost);
     this.#parts = new OptionalParts(this.#tracker, context);
     this.setContext(context);
   }
@@ -108,7 +106,10 @@ export class FamilyState {
     return this.#lists.ids;
   }
 
-  /** Replaces everything that does not come from Services. The caller renders all service ports again. */
+  /**
+   * Replaces everything that does not come from Services. The caller must then render all service ports
+   * again.
+   */
   setContext(context: FamilyContext): void {
     const { apiServers: before } = this.#context;
     this.#context = context;
@@ -132,13 +133,15 @@ export class FamilyState {
   /** Replaces the rules of a service port. Call {@link FamilyState.divideIntervals} afterwards. */
   put(rules: ServicePortRules): void {
     const { key } = rules.port;
-    // Without endpoints, nothing leads to its lists: if these are long, they leave as if it went.
+    // If it loses all endpoints and its lists are long, it is removed first: then their elements become stale
+    // instead of leaving at once.
     if (isWithoutEndpoints(rules.lists) && areLong(this.#rules.get(key)?.lists)) this.remove(key);
     const before = this.#rules.get(key);
     this.#parts.use(rules);
     this.#noteCommitted(key, before);
     this.#rules.set(key, rules);
     for (const element of sharedElements(rules)) this.#shared.addElement(element);
+    // Before the frontends, whose elements have the ids of these lists.
     this.#lists.replace(key, rules.lists);
     for (const frontend of rules.frontends) this.#setCandidate(frontend.key, before, rules);
     if (before !== undefined)
@@ -321,7 +324,7 @@ export class FamilyState {
     return this.#stale.isAny || this.sourceRanges.stale > 0;
   }
 
-  /** Deletes some of them. @param least minimum number, apart from source ranges */
+  /** Deletes some stale elements. @param least minimum number, apart from source ranges */
   deleteStale(least = 0): void {
     this.#stale.delete(Math.max(MOST_DELETED, least));
     this.sourceRanges.deleteStale();
@@ -390,7 +393,10 @@ export class FamilyState {
     if (!this.#committedRules.has(key)) this.#committedRules.set(key, rules);
   }
 
-  /** Removes former rules: their shared elements, and the rules as candidates for frontends not in `kept`. */
+  /**
+   * Removes former rules: their shared elements, and the rules as candidates for frontends not in `kept`.
+   * @param kept the frontends of the new rules; none if the service port goes
+   */
   #withdraw(rules: ServicePortRules, kept: ReadonlySet<string>): void {
     for (const { key } of rules.frontends) {
       if (!kept.has(key)) this.#setCandidate(key, rules, undefined);
@@ -439,6 +445,7 @@ export class FamilyState {
     this.#tracker.setElement(NO_ENDPOINTS, key, to?.refusal && REFUSALS[to.refusal]);
     if (rangeList !== undefined || from?.guard !== undefined)
       this.#tracker.setElement(kind.sourceRangeLists, key, rangeList);
+    // The new use before the end of the old one, so that what both use is not written twice.
     const lists = after && this.#rules.get(after.port.key)?.lists;
     if (after === undefined || to?.way === undefined || lists === undefined)
       this.#tracker.deleteElement(kind.lists, key);

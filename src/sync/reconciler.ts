@@ -52,7 +52,10 @@ const PORTION = 4000;
 /** The input of a sync, besides the objects in the cache. */
 export interface SyncInput {
   readonly nodeContext: NodeContext;
-  /** Services that changed since the last sync began, even if it failed. */
+  /**
+   * Services that changed since the last call of {@link Reconciler.sync}. A call that failed has kept its
+   * own.
+   */
   readonly services: Iterable<ServiceName>;
   /**
    * Renders all waiting Services, without portions, before {@link Reconciler.sync} returns its promise:
@@ -150,7 +153,9 @@ export class Reconciler {
     return this.#refused.retry();
   }
 
-  /** Whether the last sync used this node context. */
+  /**
+   * Whether the rules were last rendered with this node context, except for families that the kernel refuses.
+   */
   isCurrent(nodeContext: NodeContext): boolean {
     return JSON.stringify(this.#refused.programmed(nodeContext)) === JSON.stringify(this.#nodeContext);
   }
@@ -211,8 +216,8 @@ export class Reconciler {
       if (atOnce) resultOf(pieces);
       else await inTurns(pieces);
     } catch (error) {
-      // Rules of any Service may be missing now. An empty context has other sets than any real one: so the
-      // next sync makes a new state (`#renderAll`), which adopts the kernel's ids again.
+      // Rules of any Service may be missing now. Without a context, `isCurrent` is false, and `#renderAll`
+      // finds other sets, so the next sync makes a new state, which adopts the kernel's ids again.
       this.#nodeContext = [];
       throw error;
     }
@@ -256,7 +261,8 @@ export class Reconciler {
     const { nft, tables, chunkSize } = this.#parts;
     const { missingFamilies, deltas, comparisonReason, comparisonMs, author } = this.#repairs.begin();
     const newTables = creations(missingFamilies, this.state.ruleset);
-    if (newTables.length > 0 && (await this.#anyExists(newTables))) return await this.#full("drift");
+    if (newTables.length > 0 && (await this.#anyExists(newTables)))
+      return { ...(await this.#full("drift")), author };
     const pending = this.state.pending().filter(({ family }) => !missingFamilies.has(family));
     const drift = [...newTables, ...unexplained(deltas, pending)];
     const { main, objectDeletions } = withoutObjectDeletions(pending);
