@@ -156,7 +156,6 @@ describe("CONTRIBUTING.md", () => {
 
 describe("docs/dev/design.md", () => {
   test.each([
-    ["### A change, module by module", "src/kube/reflector/reflector.ts"],
     ["### A foreign change, module by module", "src/kernel/netlink-listener.ts"],
     ["### `explain`, from its arguments to its text", "src/cli/program/main.ts"],
   ])('lists under "%s" modules that an earlier or a connecting one imports, none twice', (title, start) => {
