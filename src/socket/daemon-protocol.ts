@@ -2,7 +2,6 @@ import type { ProxyOptions } from "../config/options.ts";
 import { FEATURES } from "../features/registry.ts";
 import type { Finding } from "../features/seam/feature.ts";
 import type { SeenRefusal } from "../features/seam/refusals.ts";
-import { ALL_FEATURES, isEnabled } from "../features/selection.ts";
 import type { OtherListings } from "../kernel/other-tables.ts";
 import type { UnservedServices } from "../kube/decode/ignored-service.ts";
 import type { ListedObjects, ResourceName, SourceState } from "../kube/source.ts";
@@ -70,7 +69,6 @@ export interface DaemonKernel {
 
 /** A table as JSON. */
 export interface DaemonTable extends Pick<Table, "family" | "name" | "flowtable"> {
-  /** Absent from older daemons. */
   readonly timeouts?: readonly TimeoutPolicy[];
   readonly chains: readonly Chain[];
   readonly sets: readonly {
@@ -161,14 +159,12 @@ export interface DaemonState {
   readonly sync: DaemonSyncState;
   /** Service ports without rules, in quarantine. */
   readonly quarantined: readonly ServicePortKey[];
-  /** What enabled features show, by name: see `StatePart.shown`; absent from older daemons. */
-  readonly features?: Readonly<Record<string, unknown>>;
-  /**
-   * Endpoints that get no new connections because they do not answer this node; absent from older daemons.
-   */
-  readonly ejected?: readonly EjectedEndpoint[];
-  /** What is wrong, as far as the daemon knows; absent from older daemons. */
-  readonly problems?: readonly DaemonProblem[];
+  /** What enabled features show, by name: see `StatePart.shown`. */
+  readonly features: Readonly<Record<string, unknown>>;
+  /** Endpoints that get no new connections because they do not answer this node. */
+  readonly ejected: readonly EjectedEndpoint[];
+  /** What is wrong, as far as the daemon knows. */
+  readonly problems: readonly DaemonProblem[];
 }
 
 /** Something that keeps a daemon from doing its work, or will. */
@@ -217,11 +213,10 @@ export interface DaemonSyncState {
   readonly problem?: string | undefined;
 }
 
-/** A node context with the names of features. Daemons before features had names omit the last three. */
-export type SentNodeContext = readonly (Omit<FamilyContext, Named> &
-  Partial<Pick<FamilyContext, "lacking" | "settings">> & { readonly features?: readonly string[] })[];
-
-type Named = "features" | "lacking" | "settings";
+/** A node context with the names of features. */
+export type SentNodeContext = readonly (Omit<FamilyContext, "features"> & {
+  readonly features: readonly string[];
+})[];
 
 /** A node context as the daemon sends it. */
 export function sentNodeContext(nodeContext: NodeContext): SentNodeContext {
@@ -231,13 +226,7 @@ export function sentNodeContext(nodeContext: NodeContext): SentNodeContext {
 /** The node context that a daemon has sent. */
 export function receivedNodeContext(sent: SentNodeContext): NodeContext {
   return sent.map(({ features, ...context }) => ({
-    ...{ lacking: [], settings: {} },
     ...context,
-    features: FEATURES.flatMap((feature) => {
-      const { name, ruleset } = feature;
-      const settings = context.settings ?? {};
-      const isIn = features?.includes(name) ?? isEnabled(feature, { features: ALL_FEATURES, settings });
-      return isIn ? (ruleset ?? []) : [];
-    }),
+    features: FEATURES.flatMap(({ name, ruleset }) => (features.includes(name) ? (ruleset ?? []) : [])),
   }));
 }

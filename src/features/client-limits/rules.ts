@@ -73,7 +73,7 @@ export const rules = {
 
 /**
  * The first dynamic set allows no timeouts: the kernel deletes its elements when their connections have
- * ended. A probe and an older daemon have no settings.
+ * ended. A probe has no settings.
  */
 function specs({ family, settings }: FamilyContext): SetSpec[] {
   const key: DataType[] = ["classid", "integer", addressType(family)];

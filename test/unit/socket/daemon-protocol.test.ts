@@ -15,12 +15,3 @@ test.each([[{}], [{ features: [] }], [{ lacking: ["client-limits"], settings: { 
     expect(receivedNodeContext(overJson(sentNodeContext(context)))).toEqual(context);
   },
 );
-
-test("a node context of an older daemon has every feature that it does not name and no option enables", () => {
-  const context = testNodeContext({ refusalLogSize: 0 });
-  const older = sentNodeContext(context).map(
-    ({ features: _features, lacking: _lacking, settings: _settings, ...others }) => others,
-  );
-  const received = receivedNodeContext(overJson(older));
-  expect(received).toEqual(context.map((one) => ({ ...one, lacking: [], settings: {} })));
-});

@@ -98,7 +98,11 @@ test("an explanation names the endpoints that left its Service and whose clients
   } as const;
   const endpoints = [left, { ...left, services: [named("other")], target: "10.244.2.98 . 8080" }];
   const whole = explanation(1, {
-    daemon: { features: { "connection-life": { held: endpoints, draining: [] } }, now: 1_083_000 },
+    daemon: {
+      features: { "connection-life": { held: endpoints, draining: [] } },
+      ejected: [],
+      now: 1_083_000,
+    },
   });
   const { notes } = whole;
   const schema = JSON.parse(

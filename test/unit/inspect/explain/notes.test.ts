@@ -80,7 +80,7 @@ describe("the notes on vanished endpoints", () => {
   test("come from the daemon if it answers", () => {
     const services = input([]).cache.serviceNames();
     const left = { family: "ip", target: "172.31.0.9 . 8080", services, leftAt: 0 } as const;
-    const known = { features: { "connection-life": { held: [left], draining: [] } }, now: 5000 };
+    const known = { features: { "connection-life": { held: [left], draining: [] } }, ejected: [], now: 5000 };
     expect(resets(input(["172.31.0.9 . 8080"], known))).toEqual([
       expect.stringMatching(/^the endpoint 172\.31\.0\.9:8080 left \S+ port .* 5s ago/),
     ]);
@@ -101,7 +101,7 @@ describe("the notes on vanished endpoints", () => {
         return { family: "ip", service: name, address, since: 20_000, dueAt } as const;
       }),
     } as const;
-    const known = { features: { "connection-life": shown }, now: 60_000 };
+    const known = { features: { "connection-life": shown }, ejected: [], now: 60_000 };
     const found = resets(input([], known));
     expect(resets(input([], known), "10.96.0.10", "tcp", "brief"), "of a Service").toEqual(found);
     expect(found).toEqual([
