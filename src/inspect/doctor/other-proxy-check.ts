@@ -9,24 +9,22 @@ export type KubeProxyMode = "iptables" | "ipvs" | "nftables";
 /** Traces of service proxies on a host. */
 export type ProxyTraces = Pick<HostFacts, "chains" | "legacyTables" | "ipvsSchedulers" | "interfaces">;
 
-/** The interface of kube-proxy's ipvs mode, with the addresses of all Services. */
-const IPVS_INTERFACE = "kube-ipvs0";
-
-/** The interface of kube-router's service proxy, with the addresses of all Services. */
-const KUBE_ROUTER_INTERFACE = "kube-dummy-if";
-
 const BOTH = "two service proxies translate the same connections, and either may win";
 const REPLACED = "if it has been replaced: stop it on this node, then";
 
 /** Checks for rules of other service proxies besides ours. */
 export function judgeOtherProxies(traces: ProxyTraces): HostFinding[] {
-  const found = [...kubeProxyFindings(traces), ...otherProxyFindings(traces)];
+  const found = [...proxyFindings(traces)];
   return named("other-proxy", found.length > 0 ? found : [ok("no other service proxy has left rules here")]);
 }
 
-function* kubeProxyFindings(traces: ProxyTraces): Generator<Finding> {
+function* proxyFindings(traces: ProxyTraces): Generator<Finding> {
+  const { chains, interfaces, legacyTables, ipvsSchedulers } = traces;
   const { nftables, iptables, ipvs } = tracesByMode(traces);
-  if (traces.chains === undefined)
+  const servers = ipvsSchedulers.length > 0 ? [counted(ipvsSchedulers.length, "IPVS virtual server")] : [];
+  // With the addresses of all Services, as kube-proxy's ipvs mode has them.
+  const hasKubeRouter = interfaces.has("kube-dummy-if");
+  if (chains === undefined)
     yield unlistedChains("rules of kube-proxy's nftables and iptables modes are not reported");
   if (nftables.length > 0)
     yield warning(
@@ -41,32 +39,27 @@ function* kubeProxyFindings(traces: ProxyTraces): Generator<Finding> {
       `${REPLACED} kube-proxy --cleanup, or restart the node`,
     );
   // kube-proxy translates in the table nat; iptables-legacy creates any table that it lists.
-  if (traces.legacyTables.includes("nat"))
+  if (legacyTables.includes("nat"))
     yield warning(
-      `legacy iptables has tables: ${traces.legacyTables.join(", ")}`,
+      `legacy iptables has tables: ${legacyTables.join(", ")}`,
       "kube-proxy's rules may be in them, where nft cannot see them",
       "check with `iptables-legacy-save | grep KUBE-SERVICES`; to remove them, kube-proxy --cleanup, or restart the node",
     );
   if (ipvs.length > 0)
     yield warning(
-      `kube-proxy's ipvs mode has left ${listText([...virtualServers(traces), ...ipvs])}`,
+      `kube-proxy's ipvs mode has left ${listText([...servers, ...ipvs])}`,
       "addresses of Services are this node's own, and IPVS answers where nft-proxy does not translate",
       `${REPLACED} kube-proxy --cleanup, or restart the node`,
     );
-}
-
-function* otherProxyFindings(traces: ProxyTraces): Generator<Finding> {
-  const { interfaces } = traces;
-  const servers = virtualServers(traces);
   // IPVS of software that serves no Services, such as keepalived.
-  if (servers.length > 0 && ipvsTraces(traces).length === 0 && !interfaces.has(KUBE_ROUTER_INTERFACE))
+  if (ipvs.length === 0 && servers.length > 0 && !hasKubeRouter)
     yield ok(
       `${listText(servers)} of other software than kube-proxy`,
       "no address and port of a Service may be among them",
     );
-  if (interfaces.has(KUBE_ROUTER_INTERFACE))
+  if (hasKubeRouter)
     yield warning(
-      `the interface ${KUBE_ROUTER_INTERFACE} of kube-router's service proxy exists`,
+      "the interface kube-dummy-if of kube-router's service proxy exists",
       BOTH,
       "run kube-router with --run-service-proxy=false and restart the node, or remove nft-proxy",
     );
@@ -91,40 +84,27 @@ export function tracedModes(traces: ProxyTraces): KubeProxyMode[] {
 }
 
 /** What each mode of kube-proxy, and no other software, has left. */
-function tracesByMode(traces: ProxyTraces): Readonly<Record<KubeProxyMode, readonly string[]>> {
-  const tables = new Set(traces.chains?.map(({ table }) => table));
+function tracesByMode({
+  chains = [],
+  interfaces,
+}: ProxyTraces): Readonly<Record<KubeProxyMode, readonly string[]>> {
+  const tablesWith = (chain: string) => [
+    ...new Set(chains.flatMap(({ table, name }) => (name === chain ? [table] : []))),
+  ];
+  const tables = new Set(chains.map(({ table }) => table));
+  const [ofIptables, ofIpvs] = [tablesWith("KUBE-NODEPORTS"), tablesWith("KUBE-NODE-PORT")];
   return {
-    iptables: iptablesTables(traces),
-    ipvs: ipvsTraces(traces),
+    // ipvs mode has a chain KUBE-SERVICES, too. Source: {@link
+    // https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/proxy/ipvs/proxier.go}
+    iptables: tablesWith("KUBE-SERVICES").filter(
+      (table) => ofIptables.includes(table) || !ofIpvs.includes(table),
+    ),
+    ipvs: [
+      ...(interfaces.has("kube-ipvs0") ? ["the interface kube-ipvs0"] : []),
+      ...(ofIpvs.length > 0 ? [`chains in ${listText(ofIpvs)}`] : []),
+    ],
     nftables: [...tables].filter((table) => /^ip6? kube-proxy$/.test(table)),
   };
-}
-
-function tablesWith(chain: string, { chains = [] }: ProxyTraces): string[] {
-  return [...new Set(chains.flatMap(({ table, name }) => (name === chain ? [table] : [])))];
-}
-
-/**
- * Returns the tables of iptables mode. ipvs mode also has a chain KUBE-SERVICES, in addition to
- * KUBE-NODE-PORT; iptables mode has KUBE-NODEPORTS. Source: {@link
- * https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/proxy/ipvs/proxier.go}
- */
-function iptablesTables(traces: ProxyTraces): string[] {
-  const [own, ipvs] = [tablesWith("KUBE-NODEPORTS", traces), tablesWith("KUBE-NODE-PORT", traces)];
-  return tablesWith("KUBE-SERVICES", traces).filter((table) => own.includes(table) || !ipvs.includes(table));
-}
-
-/** Returns traces of kube-proxy's ipvs mode that no other software leaves. */
-function ipvsTraces(traces: ProxyTraces): string[] {
-  const tables = tablesWith("KUBE-NODE-PORT", traces);
-  return [
-    ...(traces.interfaces.has(IPVS_INTERFACE) ? [`the interface ${IPVS_INTERFACE}`] : []),
-    ...(tables.length > 0 ? [`chains in ${listText(tables)}`] : []),
-  ];
-}
-
-function virtualServers({ ipvsSchedulers }: ProxyTraces): string[] {
-  return ipvsSchedulers.length > 0 ? [counted(ipvsSchedulers.length, "IPVS virtual server")] : [];
 }
 
 /** Tables of Felix in nftables mode, and the prefix of its chains in iptables' tables. */
