@@ -6,32 +6,25 @@ import type { HealthFact } from "./host-facts.ts";
 /** The state of the daemon that should run on this host, from its socket and its health checks. */
 export interface DaemonFact {
   /** The daemon on its socket; absent if no daemon of this network namespace answers there. */
-  readonly socket?: DaemonSocketFact;
+  readonly socket?: {
+    readonly path: string;
+    /** Whether it applies nothing. */
+    readonly dryRun: boolean;
+    readonly problems: readonly DaemonProblem[];
+  };
   /**
    * Why a listener on the socket gives no usable answer, one sentence; absent if there is no such listener.
    */
   readonly socketProblem?: string;
   readonly health: HealthFact;
+  /** Whether our tables are in the kernel; undefined if unknown: then no finding is about them. */
+  readonly hasTables: boolean | undefined;
 }
 
-/** A daemon that answers on its socket. */
-export interface DaemonSocketFact {
-  readonly path: string;
-  /** Whether it applies nothing. */
-  readonly dryRun: boolean;
-  readonly problems: readonly DaemonProblem[];
-}
-
-/**
- * Checks whether a daemon runs and works.
- * @param hasTables whether our tables are in the kernel; undefined if unknown: then no finding is about them
- */
-export function judgeDaemon(fact: DaemonFact, hasTables: boolean | undefined): HostFinding[] {
+/** Checks whether a daemon runs and works. */
+export function judgeDaemon(fact: DaemonFact): HostFinding[] {
   const { socket, health } = fact;
-  const finding =
-    health.kind === "answers"
-      ? judgeAnswers(health, socket, hasTables)
-      : judgeSilence(health, fact, hasTables);
+  const finding = health.kind === "answers" ? judgeAnswers(health, fact) : judgeSilence(health, fact);
   const problems = (socket?.problems ?? []).map(({ kind, ...problem }) => ({ check: kind, ...problem }));
   return [...named("daemon", [finding]), ...problems];
 }
@@ -42,8 +35,7 @@ const DRY_RUN = "it runs with --dry-run and applies nothing";
 /** Judges a daemon whose health checks do not answer, or are off. */
 function judgeSilence(
   health: Exclude<HealthFact, { readonly kind: "answers" }>,
-  { socket, socketProblem }: DaemonFact,
-  hasTables: boolean | undefined,
+  { socket, socketProblem, hasTables }: DaemonFact,
 ): Finding {
   if (socketProblem !== undefined) {
     const more = health.kind === "off" ? "" : `, and its health checks do not answer at ${health.url}`;
@@ -74,9 +66,9 @@ function judgeSilence(
 
 function judgeAnswers(
   { url, healthz, livez }: Extract<HealthFact, { readonly kind: "answers" }>,
-  socket: DaemonSocketFact | undefined,
-  hasTables: boolean | undefined,
+  fact: DaemonFact,
 ): Finding {
+  const { socket, hasTables } = fact;
   const body = readHealth(healthz);
   if (body === undefined)
     return warning(
@@ -84,7 +76,7 @@ function judgeAnswers(
       "load balancers that check this address get a wrong answer",
       "choose another --healthz-bind-address",
     );
-  if (!isOwnLivez(readHealth(livez))) return judgeOtherProxy(url, socket, hasTables);
+  if (!isOwnLivez(readHealth(livez))) return judgeOtherProxy(url, fact);
   const found = `the daemon at ${url} ${lastSyncText(body)}`;
   if (socket?.dryRun && hasTables === false) return ok(`${found}; ${DRY_RUN}`);
   // Without its socket, it is unknown whether it runs with --dry-run.
@@ -103,11 +95,7 @@ function judgeAnswers(
 }
 
 /** Judges another service proxy that answers instead of the daemon. */
-function judgeOtherProxy(
-  url: string,
-  socket: DaemonSocketFact | undefined,
-  hasTables: boolean | undefined,
-): Finding {
+function judgeOtherProxy(url: string, { socket, hasTables }: DaemonFact): Finding {
   const found = `another service proxy, such as kube-proxy, answers at ${url}`;
   if (socket !== undefined)
     return warning(
@@ -125,7 +113,7 @@ function judgeOtherProxy(
 }
 
 /** Why the health checks say so, without the problems, which are findings of their own. */
-function reasonsText({ reasons = [] }: ProxyHealth, socket: DaemonSocketFact | undefined): string {
+function reasonsText({ reasons = [] }: ProxyHealth, socket: DaemonFact["socket"]): string {
   const known = new Set(socket?.problems.map(({ found }) => found));
   return reasons.filter((reason) => !known.has(reason)).join("; ");
 }

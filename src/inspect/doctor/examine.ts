@@ -66,7 +66,7 @@ export async function examineHost(
     ...judgeFirewalls(chains),
     ...(facts.nft.problem === undefined ? await judgeOptions(nft, options, facts) : []),
     ...(areDefaults ? [] : judgeClusterCidr(options)),
-    ...judgeDaemon(await daemonFact(host, options, socketProblem), hasTables),
+    ...judgeDaemon({ ...(await daemonFact(host, options, socketProblem)), hasTables }),
     ...(migrating === undefined
       ? []
       : judgeMigration({ ...facts, ...(await kubeProxyFacts(host, options)), objects: migrating })),
@@ -110,7 +110,7 @@ async function daemonFact(
   host: DoctorHost,
   { healthzBindAddress, daemonSocket }: ProxyOptions,
   socketProblem: string | undefined,
-): Promise<DaemonFact> {
+): Promise<Omit<DaemonFact, "hasTables">> {
   const daemon = socketProblem ?? (await runningDaemon(daemonSocket).catch(messageOf));
   const health: HealthFact =
     healthzBindAddress === undefined
@@ -118,7 +118,7 @@ async function daemonFact(
       : await gatherHealth(host, localUrl(healthzBindAddress));
   if (typeof daemon === "string") return { health, socketProblem: daemon };
   if (daemon?.isHere !== true) return { health };
-  const { dryRun, problems = [] } = daemon.state;
+  const { dryRun, problems } = daemon.state;
   return { health, socket: { path: daemon.socket, dryRun, problems } };
 }
 

@@ -217,7 +217,7 @@ describe("the daemon", () => {
     level: "fault",
     found: "nothing has been programmed in the 2 min since the start: waiting for services",
   } as const;
-  test.each<[string, DaemonFact, boolean | undefined, string, string]>([
+  test.each<[string, Omit<DaemonFact, "hasTables">, boolean | undefined, string, string]>([
     ["silent without tables is ok", { health: silent }, false, "ok", "ECONNREFUSED"],
     ["silent without known tables is ok", { health: silent }, undefined, "ok", "ECONNREFUSED"],
     [
@@ -364,7 +364,7 @@ describe("the daemon", () => {
       "another program",
     ],
   ])("%s", (_, fact, hasTables, level, text) => {
-    const [finding] = judgeDaemon(fact, hasTables);
+    const [finding] = judgeDaemon({ ...fact, hasTables });
     expect(finding?.level).toBe(level);
     expect(`${finding?.found} ${finding?.means} ${finding?.action}`).toContain(text);
   });
@@ -374,7 +374,11 @@ test("each problem that the daemon knows is a finding, beside the daemon's own",
   const health = { kind: "off" } as const;
   const problem = { kind: "node", level: "warning", found: "Node node-1 lacks addresses" } as const;
   expect(
-    judgeDaemon({ health, socket: { path: "/run/x", dryRun: false, problems: [problem] } }, true),
+    judgeDaemon({
+      health,
+      socket: { path: "/run/x", dryRun: false, problems: [problem] },
+      hasTables: true,
+    }),
   ).toEqual([
     {
       check: "daemon",
