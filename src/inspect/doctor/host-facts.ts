@@ -81,7 +81,8 @@ export async function gatherFacts(host: DoctorHost, nft: Nft, settingPaths: read
     /** The text of /proc/self/status; undefined when it cannot be read. */
     processStatus: await host.files.read("/proc/self/status").catch(() => undefined),
     settings: await gatherSettings(host, settingPaths),
-    interfaces: await gatherInterfaces(host),
+    /** /sys/class/net is not read, as it may belong to another network namespace. */
+    interfaces: new Set(await interfaceNames(host.files).catch(() => [])),
     /** Such as `1.8.0.3`; undefined if it does not run. */
     socatVersion: await socatVersion(host.run),
     chains: await gatherChains(nft),
@@ -93,13 +94,13 @@ export async function gatherFacts(host: DoctorHost, nft: Nft, settingPaths: read
 
 /** Probes the version and the required features of our nft. Never rejects. */
 export async function gatherNft(nft: Nft): Promise<NftFact> {
-  const version = await nftVersion(nft).catch(() => undefined);
+  const found = { path: nft.path, version: await nftVersion(nft).catch(() => undefined) };
   try {
     await probeNft(nft, requiredFeatures());
-    return { path: nft.path, version };
+    return found;
   } catch (error) {
     const hint = error instanceof AppError ? error.hint : undefined;
-    return { path: nft.path, version, problem: { message: messageOf(error), hint } };
+    return { ...found, problem: { message: messageOf(error), hint } };
   }
 }
 
@@ -148,11 +149,9 @@ export async function gatherSettings(
 
 /** The chains of all software, without their rules; undefined if nft cannot list them. */
 export async function gatherChains(nft: Nft): Promise<readonly HostChain[] | undefined> {
-  try {
-    return foreignChains(await listChains(nft));
-  } catch {
-    return undefined;
-  }
+  return await listChains(nft)
+    .then(foreignChains)
+    .catch(() => undefined);
 }
 
 /** Returns the chains of a listing, of every family. Throws NFT_OUTPUT for a form that nft never prints. */
@@ -164,14 +163,6 @@ export function foreignChains(listing: string): HostChain[] {
     if (hook === undefined) return [chain];
     return [{ ...chain, base: { hook: String(hook), prio: Number(prio), policy: String(policy) } }];
   });
-}
-
-/**
- * Reads the interfaces of this network namespace. /sys/class/net is not used, as it may belong to another
- * namespace.
- */
-export async function gatherInterfaces({ files }: DoctorHost): Promise<ReadonlySet<string>> {
-  return new Set(await interfaceNames(files).catch(() => []));
 }
 
 /**

@@ -5,7 +5,6 @@ import {
   gatherChains,
   gatherHealth,
   gatherHostNft,
-  gatherInterfaces,
   gatherKernel,
   gatherNft,
   gatherProxyMode,
@@ -13,6 +12,7 @@ import {
   gatherTraces,
 } from "../../../../src/inspect/doctor/host-facts.ts";
 import { NftProgram } from "../../../../src/kernel/nft.ts";
+import { interfaceNames } from "../../../../src/kernel/routes.ts";
 import { socatVersion } from "../../../../src/kernel/versions.ts";
 import { FakeHostFiles } from "../../../support/fake-host-files.ts";
 
@@ -100,7 +100,7 @@ UDP  0A60000A:0035 rr
       "/proc/net/dev":
         "Inter-| Receive\n face |bytes\n    lo: 1 2\nkube-ipvs0:  0 0\ncilium_host: 3 4\n  eth0: 1\n",
     });
-    expect([...(await gatherInterfaces(host))]).toEqual(["lo", "kube-ipvs0", "cilium_host", "eth0"]);
+    expect(await interfaceNames(host.files)).toEqual(["lo", "kube-ipvs0", "cilium_host", "eth0"]);
     expect(await gatherTraces(host)).toEqual({
       legacyTables: ["nat", "filter"],
       ipvsSchedulers: ["rr", "rr"],
