@@ -1,22 +1,27 @@
 import { counted, listText } from "../../base/text.ts";
 import { hasIntervals, INTERVALS } from "../../features/frontends.ts";
 import { FEATURES } from "../../features/registry.ts";
-import type { Service } from "../../model/service.ts";
+import { compareAddresses, familyOf, isLinkLocal, isLoopback } from "../../model/ip.ts";
+import { addressesOf, hasFamily, type Service } from "../../model/service.ts";
 import type { Conflict } from "../../ruleset/family-state.ts";
 import { frontendText } from "../../ruleset/keys.ts";
-import type { NodeContext } from "../../ruleset/node-context.ts";
+import type { FamilyContext, NodeContext } from "../../ruleset/node-context.ts";
 import { type FeatureCheck, type Finding, type HostFinding, named, ok, warning } from "./finding.ts";
-import { type NodePortFacts, nodePortChanges } from "./migration-nodeports.ts";
+import type { HostFacts } from "./host-facts.ts";
 import { type KubeProxyMode, type ProxyTraces, tracedModes } from "./other-proxy-check.ts";
-import { ARP_SETTINGS, settingName } from "./settings-check.ts";
+import { ARP_SETTINGS, ROUTE_LOCALNET, settingName } from "./settings-check.ts";
 
 /** The Services of a cluster, and their processing on this node. */
-export interface MigratingServices extends Pick<NodePortFacts, "services" | "nodeContext"> {
+export interface MigratingServices {
+  readonly services: readonly Service[];
+  readonly nodeContext: NodeContext;
   readonly conflicts: readonly Conflict[];
 }
 
 /** Facts for a migration from kube-proxy. */
-export interface MigrationFacts extends ProxyTraces, Pick<NodePortFacts, "settings" | "hostAddresses"> {
+export interface MigrationFacts extends ProxyTraces, Pick<HostFacts, "settings"> {
+  /** All addresses of this host, canonical; undefined if they cannot be read. */
+  readonly hostAddresses: readonly string[] | undefined;
   /** The mode that a kube-proxy on this host reports; undefined for nftables, which its tables show. */
   readonly answeredMode: "iptables" | "ipvs" | undefined;
   /** The Services, or why they are unavailable. */
@@ -36,7 +41,7 @@ export function judgeMigration(facts: MigrationFacts): HostFinding[] {
     ),
     ...("problem" in objects
       ? named("migration", [unknownServices(objects.problem)])
-      : [...nodePortChanges(modes, { ...facts, ...objects }), ...serviceChanges(objects)]),
+      : [...nodePortChanges(modes, facts, objects), ...serviceChanges(objects)]),
   ];
 }
 
@@ -143,3 +148,71 @@ const CLUSTER_IPS_CHANGE = ok(
   "cluster IPs will no longer be addresses of this node",
   "ports that no Service has will be refused; with ipvs they reach programs of this host",
 );
+
+/**
+ * Reports the addresses on which NodePorts will no longer answer: iptables and ipvs mode serve more addresses
+ * by default.
+ */
+function nodePortChanges(
+  modes: readonly KubeProxyMode[],
+  { settings, hostAddresses }: MigrationFacts,
+  { services, nodeContext }: MigratingServices,
+): HostFinding[] {
+  const ported = services.filter(({ ports }) => ports.some(({ nodePort }) => nodePort !== 0));
+  if (ported.length === 0 || !modes.some((mode) => mode !== "nftables")) return [];
+  const ofIPv4 = ported.filter((service) => hasFamily(service, "ip"));
+  const hadLoopback = modes.includes("iptables") && settings.get(ROUTE_LOCALNET) === 1 && ofIPv4.length > 0;
+  // In ipvs mode, the addresses of Services are on the interface kube-ipvs0.
+  const ofServices = new Set(services.flatMap(addressesOf));
+  const lost = nodeContext
+    .filter(({ family }) => ported.some((service) => hasFamily(service, family)))
+    .flatMap((context) => unserved(context, hostAddresses ?? []))
+    .filter((address) => !ofServices.has(address))
+    .sort(compareAddresses);
+  return [
+    ...named("migration-nodeport-addresses", [addressChange(ported, hostAddresses && lost)]),
+    ...named("migration-nodeport-loopback", hadLoopback ? [loopbackChange(ofIPv4, nodeContext)] : []),
+  ];
+}
+
+function addressChange(ported: readonly Service[], lost: readonly string[] | undefined): Finding {
+  if (lost === undefined)
+    return warning(`unknown: the addresses of this host on which ${namesOf(ported)} will not answer`);
+  if (lost.length === 0) return ok(`${namesOf(ported)} will answer on the same addresses as before`);
+  return warning(
+    `${namesOf(ported)} will not answer on ${listText(lost)}`,
+    "kube-proxy's iptables and ipvs modes serve all addresses of a node, unless its nodePortAddresses were set",
+    "set nodePortAddresses (--nodeport-addresses) to all, or to the CIDRs of the addresses that clients use",
+  );
+}
+
+function loopbackChange(ported: readonly Service[], nodeContext: NodeContext): Finding {
+  if (!nodeContext.some(({ family, loopbackNodePorts }) => family === "ip" && loopbackNodePorts))
+    return warning(
+      `${namesOf(ported)} will not answer on 127.0.0.1`,
+      "kube-proxy's iptables mode serves them there (route_localnet is 1)",
+      "if a program of the node needs it, such as a container runtime with a local registry, add localhost to nodePortAddresses (TCP)",
+    );
+  const withoutTcp = ported.filter(({ ports }) =>
+    ports.some(({ nodePort, protocol }) => nodePort !== 0 && protocol !== "tcp"),
+  );
+  if (withoutTcp.length === 0) return ok(`${namesOf(ported)} answer on 127.0.0.1`);
+  const found = `UDP and SCTP ${namesOf(withoutTcp)} will not answer on 127.0.0.1`;
+  return warning(found, "localhost in nodePortAddresses only serves TCP");
+}
+
+function namesOf(ported: readonly Service[]): string {
+  return `NodePorts of ${counted(ported.length, "Service")} (${listText(ported.map(({ name }) => name))})`;
+}
+
+/** Returns the host's addresses of a family on which kube-proxy serves NodePorts and nft-proxy does not. */
+function unserved({ family, nodePorts }: FamilyContext, hostAddresses: readonly string[]): string[] {
+  if (nodePorts.kind === "all") return [];
+  return hostAddresses.filter(
+    (address) =>
+      familyOf(address) === family &&
+      !isLoopback(address) &&
+      !isLinkLocal(address) &&
+      !nodePorts.addresses.includes(address),
+  );
+}
