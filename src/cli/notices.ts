@@ -1,9 +1,10 @@
 import { counted, listText, listTextOf } from "../base/text.ts";
 import type { Desired } from "../inspect/load/desired.ts";
-import type { DaemonFreshness, DesiredOrigin, MissingNode } from "../inspect/load/load-request.ts";
+import type { DesiredOrigin, MissingNode } from "../inspect/load/load-request.ts";
 import { type Diagnostic, inputName } from "../kube/files/diagnostic.ts";
 import type { Conflict } from "../ruleset/family-state.ts";
 import { frontendText } from "../ruleset/keys.ts";
+import type { DaemonState } from "../socket/daemon-protocol.ts";
 import { quarantinedServices } from "../sync/quarantine-changes.ts";
 
 /** Whether any diagnostic is an error. */
@@ -106,16 +107,19 @@ export function originText({ objects, server, daemon }: DesiredOrigin): string {
   return objects === "daemon" ? source : `${given}, options of the ${source}`;
 }
 
-function daemonText({ nodeName, verifiedAgo, pendingFor }: DaemonFreshness): string {
-  const verified = verifiedAgo === undefined ? "not verified yet" : `verified ${verifiedAgo} s ago`;
-  const pending = pendingFor === undefined ? "" : `, changes pending for ${pendingFor} s`;
+function daemonText({ nodeName, now, sync: { verifiedAt, pendingSince } }: DaemonState): string {
+  const secondsSince = (at: number) => Math.max(0, Math.round((now - at) / 1000));
+  const verified =
+    verifiedAt === undefined ? "not verified yet" : `verified ${secondsSince(verifiedAt)} s ago`;
+  const pending = pendingSince === undefined ? "" : `, changes pending for ${secondsSince(pendingSince)} s`;
   return `daemon on ${nodeName}, ${verified}${pending}`;
 }
 
 /** Warns if the daemon's last sync failed, so the rules are out of date. */
 function pendingNotices({ daemon }: DesiredOrigin): string[] {
-  if (daemon?.problem === undefined) return [];
-  return [`warning: the daemon's last sync failed, so the rules are out of date: ${daemon.problem}`];
+  const problem = daemon?.sync.problem;
+  if (problem === undefined) return [];
+  return [`warning: the daemon's last sync failed, so the rules are out of date: ${problem}`];
 }
 
 /**

@@ -18,13 +18,7 @@ import type { RunningDaemon } from "../../socket/daemon-client.ts";
 import { receivedNodeContext } from "../../socket/daemon-protocol.ts";
 import { nodeContextOf } from "../../sync/node-context.ts";
 import { daemonObjects, listClusterObjects } from "./load-objects.ts";
-import {
-  type DesiredOrigin,
-  type LoadRequest,
-  type MissingNode,
-  missingNode,
-  originOf,
-} from "./load-request.ts";
+import { type DesiredOrigin, type LoadRequest, type MissingNode, missingNode } from "./load-request.ts";
 
 /** The desired state of one node, with the objects that it was rendered from. */
 export interface Desired {
@@ -148,7 +142,7 @@ export async function loadFromFiles(request: LoadRequest, read: ReadOptions = {}
 /**
  * Renders objects that were read before, for the node and with the options of the request.
  * @param ejected the endpoints that passive health checks ejected
- * @param server as in {@link originOf}
+ * @param server the API server that was asked, and the context of the kubeconfig; absent for other objects
  */
 async function renderObjects(
   request: LoadRequest,
@@ -157,6 +151,7 @@ async function renderObjects(
   server?: string,
 ): Promise<Desired> {
   const { options, nodeName, daemon, paths } = request;
+  const source = daemon === undefined ? "cluster" : "daemon";
   const cache = new ObjectCache(nodeName, options);
   for (const node of nodes) cache.putNode(node);
   for (const serviceCIDR of serviceCIDRs) cache.putServiceCIDR(serviceCIDR);
@@ -178,7 +173,7 @@ async function renderObjects(
     excess,
     diagnostics: [],
     notices: [],
-    origin: originOf(request, server),
+    origin: { objects: paths.length > 0 ? "files" : source, server, daemon: daemon?.state },
     objectsKnown: true,
   };
 }

@@ -1,6 +1,7 @@
 import { byNearness } from "../../base/nearest.ts";
 import type { ProxyOptions } from "../../config/options.ts";
 import type { RunningDaemon } from "../../socket/daemon-client.ts";
+import type { DaemonState } from "../../socket/daemon-protocol.ts";
 
 /** The source of the objects to load, and the node to render them for. */
 export interface LoadRequest {
@@ -27,40 +28,12 @@ export interface LoadRequest {
 }
 
 /** The source of the objects and options of a desired state. */
-export type DesiredOrigin = Readonly<ReturnType<typeof originOf>>;
-
-/** How up to date the kernel of a daemon is. */
-export type DaemonFreshness = Readonly<ReturnType<typeof freshnessOf>>;
-
-/**
- * Returns the origin of the desired state of a request.
- * @param server the API server that was asked, and the context of the kubeconfig; absent for other objects
- */
-export function originOf({ paths, daemon }: Pick<LoadRequest, "paths" | "daemon">, server?: string) {
-  const objects: "daemon" | "files" | "cluster" =
-    paths.length > 0 ? "files" : daemon === undefined ? "cluster" : "daemon";
-  return {
-    objects,
-    server,
-    /** The daemon whose options are used; absent if they were given to the command or are the defaults. */
-    daemon: daemon && freshnessOf(daemon),
-  };
-}
-
-function freshnessOf({ state: { nodeName, now, sync } }: RunningDaemon) {
-  const secondsSince = (at: number | undefined) =>
-    at === undefined ? undefined : Math.max(0, Math.round((now - at) / 1000));
-  return {
-    nodeName,
-    /**
-     * Seconds since the daemon last compared the kernel with its desired state; absent before the first time.
-     */
-    verifiedAgo: secondsSince(sync.verifiedAt),
-    /** Seconds for which the rules have been out of date; absent if they are up to date. */
-    pendingFor: secondsSince(sync.pendingSince),
-    /** Why the last sync failed; absent after a success. */
-    problem: sync.problem,
-  };
+export interface DesiredOrigin {
+  readonly objects: "daemon" | "files" | "cluster";
+  /** The API server that was asked, and the context of the kubeconfig; absent for other objects. */
+  readonly server?: string | undefined;
+  /** The daemon whose options are used; absent if they were given to the command or are the defaults. */
+  readonly daemon?: DaemonState | undefined;
 }
 
 /** A node that is not among the objects that were loaded for it. */
