@@ -1,5 +1,5 @@
 import { addressText } from "../../base/address-interval.ts";
-import type { ByFamily } from "../../base/family.ts";
+import type { ByFamily, Family } from "../../base/family.ts";
 import { boundsOf, cidrContains, familyOf, isLinkLocal, isLoopback } from "../../model/ip.ts";
 import { contextOf, type FamilyContext } from "../../ruleset/node-context.ts";
 import { isLocal, type Packet } from "../../trace/packet.ts";
@@ -113,19 +113,20 @@ function firstHost(cidr: string): string {
 function typicalAddress(at: Source, to: string, input: ExplainInput): string {
   const family = familyOf(to);
   const context = contextOf(input.nodeContext, family);
-  if (at === "node") return nodeAddress(to, context, input);
+  // For connections of the node to itself, the kernel uses their destination.
+  if (at === "node")
+    return isLocal(input.host, to) ? to : (reachedAddress(family, input) ?? SOMEWHERE[family]);
   const [cidr] = at === "outside" || context === undefined ? [] : podCidrs(context, input);
   return cidr === undefined ? SOMEWHERE[family] : nearEnd(cidr);
 }
 
-/** The source address of the node. For connections to itself, the kernel uses their destination. */
-function nodeAddress(to: string, context: FamilyContext | undefined, { host }: ExplainInput): string {
-  if (isLocal(host, to)) return to;
-  if (context !== undefined && context.nodeAddress !== "") return context.nodeAddress;
-  const usable = [...host.localAddresses].find(
-    (address) => familyOf(address) === familyOf(to) && !isLoopback(address) && !isLinkLocal(address),
+/** An address of the node that others can reach: that of its Node, else one of its interfaces. */
+export function reachedAddress(family: Family, { nodeContext, host }: ExplainInput): string | undefined {
+  const known = contextOf(nodeContext, family)?.nodeAddress;
+  if (known) return known;
+  return [...host.localAddresses].find(
+    (address) => familyOf(address) === family && !isLoopback(address) && !isLinkLocal(address),
   );
-  return usable ?? SOMEWHERE[familyOf(to)];
 }
 
 /**

@@ -3,14 +3,14 @@ import type { Family } from "../../base/family.ts";
 import { didYouMean } from "../../base/nearest.ts";
 import { alternatives, listText } from "../../base/text.ts";
 import { namespaceOf, type ServiceName } from "../../model/ids.ts";
-import { familyOf, isLoopback } from "../../model/ip.ts";
+import { familyOf } from "../../model/ip.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { portsText } from "../../ruleset/keys.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import { type FrontendView, type ServicePortView, viewService } from "../../ruleset/service-view.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Connection } from "./explanation.ts";
-import { connectionOf, type GivenClient, type Question } from "./packet.ts";
+import { connectionOf, type GivenClient, type Question, reachedAddress } from "./packet.ts";
 import { portSpecText } from "./words.ts";
 
 /** The question to explain: one connection, a Service, one port of it by name or number, or all Services. */
@@ -58,30 +58,18 @@ export function serviceConnections(
   from: GivenClient,
   input: ExplainInput,
 ): PortConnections[] {
-  const { service, port } = named;
+  const { service, port = "" } = named;
   const views = viewService(input.cache, service, input.nodeContext, input.state);
   if (views.length === 0) throw unknownService(service, input);
   const namedPorts = views.filter((view) => isNamed(view.port, named));
-  const inRange = namedPorts.length === 0 ? viewsOfRanges(views, Number(port)) : [];
-  const wanted = [...namedPorts, ...inRange];
-  if (wanted.length === 0) throw unknownPort(service, port ?? "", views);
-  const asked = inRange.length === 0 ? undefined : Number(port);
-  return wanted
-    .filter(({ port: { family } }) => from.fromAddress === undefined || familyOf(from.fromAddress) === family)
-    .map((view) => ({
-      port: view.port,
-      connections: view.frontends.flatMap((frontend) => connectionTo(frontend, view, from, input, asked)),
-    }));
-}
-
-/** The views whose ranges contain a port, with the frontends of these ranges alone. */
-function viewsOfRanges(views: readonly ServicePortView[], number: number): ServicePortView[] {
-  const contains = ({ port, lastPort }: FrontendView) =>
-    lastPort !== undefined && port <= number && number <= lastPort;
-  return views.flatMap((view) => {
-    const frontends = view.frontends.filter(contains);
-    return frontends.length === 0 ? [] : [{ ...view, frontends }];
-  });
+  if (namedPorts.length > 0) return namedPorts.flatMap((view) => portConnections(view, from, input));
+  // A port in a range of the Service has the frontends of this range alone.
+  const isInRange = ({ port: first, lastPort }: FrontendView) =>
+    lastPort !== undefined && first <= Number(port) && Number(port) <= lastPort;
+  if (!views.some(({ frontends }) => frontends.some(isInRange))) throw unknownPort(service, port, views);
+  return views.flatMap((view) =>
+    portConnections({ ...view, frontends: view.frontends.filter(isInRange) }, from, input, Number(port)),
+  );
 }
 
 /**
@@ -99,17 +87,36 @@ export function allConnections(
       const hasProblem = ({ outcome, owner }: FrontendView) =>
         outcome !== "served" || owner?.key !== view.port.key;
       const frontends = problemsOnly ? view.frontends.filter(hasProblem) : view.frontends;
-      const connections = frontends.flatMap((frontend) => connectionTo(frontend, view, from, input));
-      return connections.length === 0 ? [] : [{ port: view.port, connections }];
+      return portConnections({ ...view, frontends }, from, input);
     }),
   );
 }
 
 /**
- * The port to explain. Of a range, it is the first that is not an explicit port of its Service, which would
- * take precedence.
+ * The connections to the frontends of a view; none if it has none, or is of another family than the client.
+ * @param asked the port of all of them; their own if absent
  */
-function askedPort({ port, lastPort = port }: FrontendView, { service, spec }: ServicePort): number {
+function portConnections(
+  { port, frontends }: ServicePortView,
+  from: GivenClient,
+  input: ExplainInput,
+  asked?: number,
+): PortConnections[] {
+  if (from.fromAddress !== undefined && familyOf(from.fromAddress) !== port.family) return [];
+  const { protocol } = port.spec;
+  const isAsked = from.fromAddress !== undefined || from.source !== undefined;
+  const connections = frontends.flatMap((frontend) => {
+    const { origin, address } = frontend;
+    const to = origin === "node-port" ? nodePortAddress(port.family, input) : address;
+    const client = isAsked ? from : ({ source: origin === "cluster-ip" ? "pod" : "outside" } as const);
+    const question = { ...client, port: asked ?? ownPort(frontend, port), protocol };
+    return to === undefined ? [] : [connectionOf({ ...question, to }, input)];
+  });
+  return connections.length === 0 ? [] : [{ port, connections }];
+}
+
+/** The first port of a frontend that is not an explicit port of its Service, which would take precedence. */
+function ownPort({ port, lastPort = port }: FrontendView, { service, spec }: ServicePort): number {
   const isExplicit = (number: number) =>
     service.ports.some((own) => own.port === number && own.protocol === spec.protocol);
   let asked = port;
@@ -117,31 +124,10 @@ function askedPort({ port, lastPort = port }: FrontendView, { service, spec }: S
   return asked;
 }
 
-function connectionTo(
-  frontend: FrontendView,
-  { port: servicePort }: ServicePortView,
-  from: GivenClient,
-  input: ExplainInput,
-  asked = askedPort(frontend, servicePort),
-): Connection[] {
-  const { origin, address } = frontend;
-  const { spec, family } = servicePort;
-  const to = origin === "node-port" ? nodePortAddress(family, input) : address;
-  if (to === undefined) return [];
-  const isAsked = from.fromAddress !== undefined || from.source !== undefined;
-  const source = isAsked
-    ? from
-    : { source: origin === "cluster-ip" ? ("pod" as const) : ("outside" as const) };
-  const port = origin === "node-port" ? frontend.port : asked;
-  return [connectionOf({ ...source, to, port, protocol: spec.protocol }, input)];
-}
-
 /** An address that serves NodePorts; undefined if none does. */
-function nodePortAddress(family: Family, { nodeContext, host }: ExplainInput): string | undefined {
-  const context = contextOf(nodeContext, family);
-  if (context?.nodePorts.kind === "addresses") return context.nodePorts.addresses[0];
-  if (context !== undefined && context.nodeAddress !== "") return context.nodeAddress;
-  return [...host.localAddresses].find((address) => familyOf(address) === family && !isLoopback(address));
+function nodePortAddress(family: Family, input: ExplainInput): string | undefined {
+  const nodePorts = contextOf(input.nodeContext, family)?.nodePorts;
+  return nodePorts?.kind === "addresses" ? nodePorts.addresses[0] : reachedAddress(family, input);
 }
 
 function unknownService(service: ServiceName, { cache }: ExplainInput): AppError {
