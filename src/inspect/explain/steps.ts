@@ -25,13 +25,8 @@ import type { ExplainedStep } from "./explanation.ts";
 import { decisionText, isOtherTable } from "./other-tables.ts";
 import { drawnText, refusalWords, wordsOf } from "./words.ts";
 
-type PlacedStep = Extract<Step, { readonly chain: string }>;
-
-interface MergedStep {
-  readonly step: PlacedStep;
-  /** The rule, or the policy, as text. */
-  readonly rule: string;
-  readonly message: string;
+/** A step so far. */
+interface OpenStep extends Omit<ExplainedStep, "elements"> {
   readonly elements: Set<string>;
   probability: number;
 }
@@ -47,11 +42,11 @@ export function explainSteps(
   table: Table | undefined,
   listName: ListNames,
 ): ExplainedStep[] {
-  const order: MergedStep[] = [];
-  const merged = new Map<string, MergedStep>();
+  const order: OpenStep[] = [];
+  const merged = new Map<string, OpenStep>();
   // Outcomes of a random choice share the steps before it.
-  const seen = new Map<Step, MergedStep | undefined>();
-  const mergedStep = (step: Step, at: number): MergedStep | undefined => {
+  const seen = new Map<Step, OpenStep | undefined>();
+  const mergedStep = (step: Step, at: number): OpenStep | undefined => {
     if (!("chain" in step)) return undefined;
     const isOwn = step.kind === "rule" && !isOtherTable(step.table);
     const message = isOwn ? stepWords(step, listName) : otherStepWords(step);
@@ -59,10 +54,12 @@ export function explainSteps(
     const index = step.kind === "policy" ? "policy" : step.index;
     const key = `${step.hook} ${step.table.family} ${step.table.name} ${step.chain} ${index} ${message}`;
     const entry = merged.get(key) ?? {
-      step,
+      hook: step.hook,
+      ...(isOtherTable(step.table) ? { table: `${step.table.family} ${step.table.name}` } : {}),
+      chain: step.chain,
       rule: isOwn ? stepRuleText(step) : decisionText(step),
-      message,
       elements: new Set<string>(),
+      message,
       probability: 0,
     };
     if (!merged.has(key)) order.splice(at, 0, entry);
@@ -81,20 +78,11 @@ export function explainSteps(
       entry.probability += probability;
     }
   }
-  return order.map(explained);
-}
-
-function explained({ step, rule, message, elements, probability }: MergedStep): ExplainedStep {
-  const { hook, table, chain } = step;
-  return {
-    hook,
-    ...(isOtherTable(table) ? { table: `${table.family} ${table.name}` } : {}),
-    chain,
-    rule,
-    elements: [...elements],
-    message,
-    probability: roundedSum(probability),
-  };
+  return order.map((step) => ({
+    ...step,
+    elements: [...step.elements],
+    probability: roundedSum(step.probability),
+  }));
 }
 
 function foundText(effect: Effect, table: Table | undefined): string[] {
