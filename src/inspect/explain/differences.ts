@@ -38,15 +38,11 @@ export function liveDifferences(connection: Connection, input: ExplainInput): st
   if (delta.mode === "recreate") return ["the kernel's table has maps of other types: it must be recreated"];
   const names = [...ownerNames(connection, [actual, desired])];
   const own = names.flatMap((name) => owners.get(name) ?? []);
-  const added = own.filter(({ isMissing }) => isMissing);
-  const deleted = own.filter(({ isMissing }) => !isMissing);
-  const targets = new Set(added.flatMap(({ element }) => verdictTarget(element.value) ?? []));
+  const missing = own.filter(({ isMissing }) => isMissing);
+  const targets = new Set(missing.flatMap(({ element }) => verdictTarget(element.value) ?? []));
   const chains = writtenChains(delta).filter(({ name }) => targets.has(name) || !isOfSomeFrontends(name));
-  const elements = delta.elements.flatMap(({ spec }) =>
-    [...added, ...deleted].filter((one) => one.spec === spec),
-  );
   const all = [
-    ...elements.map(elementLine),
+    ...own.map(elementLine),
     ...chains.flatMap((chain) => chainLines(chain, actual.chains.get(chain.name))),
     ...(chains.some(({ name }) => !isOfSomeFrontends(name)) ? [OTHER_OPTIONS] : []),
   ];
@@ -125,23 +121,15 @@ function elementLine({ spec, element: { key, value }, isMissing }: OtherElement)
 function chainLines({ name, rules }: Chain, actual: Chain | undefined): string[] {
   if (actual === undefined) return [`the chain ${name} is missing in the kernel`];
   const [wanted, found] = [rules.map(ruleText), actual.rules.map(ruleText)];
+  const missing = wanted.filter((rule) => !found.includes(rule));
+  const others = found.filter((rule) => !wanted.includes(rule));
   const lines = [
-    ...missingTexts(wanted, found).map((rule) => `missing in the kernel: chain ${name}: ${rule}`),
-    ...missingTexts(found, wanted).map((rule) => `only in the kernel: chain ${name}: ${rule}`),
+    ...missing.map((rule) => `missing in the kernel: chain ${name}: ${rule}`),
+    ...others.map((rule) => `only in the kernel: chain ${name}: ${rule}`),
   ];
   return lines.length > 0
     ? lines
-    : [`the chain ${name} has its rules in another order, or another hook or priority`];
-}
-
-/** The texts that `others` lacks, each as many times as it is missing. */
-function missingTexts(texts: readonly string[], others: readonly string[]): string[] {
-  const left = [...others];
-  return texts.filter((text) => {
-    const index = left.indexOf(text);
-    if (index >= 0) left.splice(index, 1);
-    return index < 0;
-  });
+    : [`the chain ${name} has its rules in another order or number, or another hook or priority`];
 }
 
 /** Whether a chain serves only some frontends, as balancers and long source ranges do. */
