@@ -1,5 +1,5 @@
 import { durationText } from "../../base/duration.ts";
-import { counted, listText } from "../../base/text.ts";
+import { listText, listTextOf } from "../../base/text.ts";
 import { chainRole, portEquivalent } from "../../features/frontends.ts";
 import { FEATURES } from "../../features/registry.ts";
 import type { Feature } from "../../features/seam/feature.ts";
@@ -169,20 +169,12 @@ function sourceRangeNotes({ frontend, port: { service, family } }: Match): Note[
   ];
 }
 
-/** Maximum number of named service ports that want the same address and port. */
-const MOST_LOSERS = 5;
-
 function conflictNotes({ port, frontend, losers }: Match): Note[] {
+  if (losers.length === 0) return [];
   const why = hasClusterIP(port, frontend.address) ? "has it as its cluster IP" : "is older and has it";
-  const told = losers.slice(0, MOST_LOSERS).map(portText);
-  const more = losers.length - told.length;
-  return [
-    ...told.map((text) => `${text} wants`),
-    ...(more > 0 ? [`${counted(more, "more service port")} ${more === 1 ? "wants" : "want"}`] : []),
-  ].map((text) => ({
-    topic: "conflict",
-    message: `${text} the same address and port; ${port.service.name} ${why}`,
-  }));
+  const others = listTextOf(losers, portText);
+  const message = `the same address and port is also wanted by ${others}; ${port.service.name} ${why}`;
+  return [{ topic: "conflict", message }];
 }
 
 /**
@@ -233,8 +225,7 @@ function shownNotes({ connection, match, input }: Evidence): Note[] {
   const ports = new Set(match?.view.endpoints.map(({ endpoint }) => endpoint.port));
   return FEATURES.flatMap((feature) => {
     const { name, words } = feature;
-    // Older daemons show nothing.
-    const shown = daemon?.features?.[name];
+    const shown = daemon?.features[name];
     const messages =
       shown !== undefined && daemon !== undefined
         ? match && words?.shownNotes?.(match.port, { shown, now: daemon.now, portText: portText(match.port) })
