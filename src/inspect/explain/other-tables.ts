@@ -1,3 +1,4 @@
+import { addToCount } from "../../base/group-by.ts";
 import { counted, listText, percentText, socketText } from "../../base/text.ts";
 import { familyOf } from "../../model/ip.ts";
 import type { AnyTable, TableName } from "../../nft/ast/any-table.ts";
@@ -30,18 +31,16 @@ export function otherTablesVerdict(
   followed: FollowedConnection,
 ): Verdict | undefined {
   const { outcomes } = followed;
-  const stops = stopsOf(outcomes);
-  const stopped = [...stops.values()].reduce((sum, { probability }) => sum + probability, 0);
+  const { shares, results, total } = stopsOf(outcomes);
+  const isStopped = total >= 1 - 1e-9;
   const rules = undecidedRules(outcomes);
-  if (rules.length > 0 && stopped < 1 - 1e-9) return notUnderstoodVerdict(connection, rules, outcomes);
-  if (stops.size === 0) return answersVerdict(followed) ?? translatedElsewhere(outcomes);
-  const results = new Set([...stops.values()].map(({ result }) => result));
-  const [result = "varies"] = results;
-  const isSure = results.size === 1 && stopped >= 1 - 1e-9;
-  const parts = Array.from(stops, ([text, { probability }]) =>
-    isSure ? text : `${Math.round(probability * 100)} % ${text}`,
-  );
-  return otherTable(isSure ? result : "varies", listText(parts));
+  if (rules.length > 0 && !isStopped) return notUnderstoodVerdict(connection, rules, outcomes);
+  if (shares.size === 0) return answersVerdict(followed) ?? translatedElsewhere(outcomes);
+  const [result, another] = results;
+  if (isStopped && result !== undefined && another === undefined)
+    return otherTable(result, listText([...shares.keys()]));
+  const parts = Array.from(shares, ([text, share]) => `${Math.round(share * 100)} % ${text}`);
+  return otherTable("varies", listText(parts));
 }
 
 function otherTable(result: Result, message: string, action = ACTION): Verdict {
@@ -57,35 +56,34 @@ function answersVerdict({ tables, host, packet, outcomes }: FollowedConnection):
   if (served.length < outcomes.length) return undefined;
   const followed = served.slice(0, MOST_ANSWERS);
   const answers = followed.flatMap((one) => evaluateAnswer(tables, host, packet, one));
-  const stops = [...stopsOf(answers)];
-  const stopped = stops.reduce((sum, [, { probability }]) => sum + probability, 0) / followed.length;
+  const { shares, total } = stopsOf(answers);
+  const stopped = total / followed.length;
   if (stopped < 1e-9) return undefined;
   const share = stopped < 1 - 1e-9 ? `${percentText(stopped)} of ` : "";
   return otherTable(
     share === "" ? "dropped" : "varies",
-    `${share}its answers are ${listText(stops.map(([text]) => text))}`,
+    `${share}its answers are ${listText([...shares.keys()])}`,
     "let that software accept established connections (ct state established,related)",
   );
 }
 
-interface Stop {
-  readonly result: "refused" | "dropped";
-  probability: number;
-}
-
-/** The rules and policies of other software that stop the connection, by their texts. */
-function stopsOf(outcomes: readonly Outcome[]): ReadonlyMap<string, Stop> {
-  const stops = new Map<string, Stop>();
+/**
+ * The shares of the connection that each rule or policy of other software stops, by its text, with their sum
+ * and the results.
+ */
+function stopsOf(outcomes: readonly Outcome[]) {
+  const shares = new Map<string, number>();
+  const results = new Set<"refused" | "dropped">();
+  let total = 0;
   for (const { kind, steps, probability } of outcomes) {
     const last = steps.at(-1);
     if ((kind !== "refused" && kind !== "dropped") || last === undefined || !("table" in last)) continue;
     if (!isOtherTable(last.table)) continue;
-    const text = `${kind} by ${placeText(last)} (${decisionText(last)})`;
-    const stop = stops.get(text) ?? { result: kind, probability: 0 };
-    stop.probability += probability;
-    stops.set(text, stop);
+    addToCount(shares, `${kind} by ${placeText(last)} (${decisionText(last)})`, probability);
+    results.add(kind);
+    total += probability;
   }
-  return stops;
+  return { shares, results, total };
 }
 
 /** The rule, or the policy, of a step, as text. */
@@ -103,14 +101,10 @@ export function originalRuleText({ text, rule }: Pick<UndecidedRule, "text" | "r
  * unknown interface, or if other software added it: the verdict by that table alone says so.
  */
 function undecidedRules(outcomes: readonly Outcome[]): UndecidedRule[] {
-  const rules = new Map<string, UndecidedRule>();
-  for (const outcome of outcomes) {
-    if (outcome.kind !== "not-understood") continue;
-    for (const rule of outcome.rules) {
-      if (isOtherTable(rule.table)) rules.set(`${placeText(rule)} ${rule.index}`, rule);
-    }
-  }
-  return [...rules.values()];
+  const rules = outcomes
+    .flatMap((outcome) => (outcome.kind === "not-understood" ? outcome.rules : []))
+    .filter(({ table }) => isOtherTable(table));
+  return [...new Map(rules.map((rule) => [`${placeText(rule)} ${rule.index}`, rule])).values()];
 }
 
 function notUnderstoodVerdict(
@@ -218,10 +212,10 @@ function arrivingPacket(
   interfaceTo: LiveRules["interfaceTo"],
   input: ExplainInput,
 ): Packet {
-  const { iifname, ...from } = packetOf(connection, input).from;
-  const { to, port, protocol } = connection;
+  const { from: source, ...packet } = packetOf(connection, input);
+  const { iifname, ...from } = source;
   const { address, at, known } = connection.from;
   const isKnown = at === "pod" || (at === "outside" && known === "given");
   const arrival = (isKnown ? interfaceTo(address) : undefined) ?? (iifname || undefined);
-  return { from: arrival === undefined ? from : { ...from, iifname: arrival }, to, port, protocol };
+  return { ...packet, from: arrival === undefined ? from : { ...from, iifname: arrival } };
 }
