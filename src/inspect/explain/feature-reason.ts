@@ -4,11 +4,11 @@ import { familyOf } from "../../model/ip.ts";
 import type { Service } from "../../model/service.ts";
 import { servicePortsOf } from "../../model/service-port.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
-import { type FrontendOutcome, viewService } from "../../ruleset/service-view.ts";
+import type { FrontendOutcome } from "../../ruleset/service-view.ts";
 import { isLocal } from "../../trace/packet.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { Cause, Connection } from "./explanation.ts";
-import { type Match, servicesAt } from "./match.ts";
+import { type Match, servicesAt, viewsOf } from "./match.ts";
 import { noEndpointReason, type Reason, sourceRangeReason } from "./service-reasons.ts";
 
 /**
@@ -41,13 +41,9 @@ export function featureReason(
 
 /** The frontends that a Service has at an address. */
 function matchesAt(to: string, { name }: Service, input: ExplainInput): readonly Match[] {
-  return viewService(input.cache, name, input.nodeContext, input.state).flatMap((view) =>
-    view.frontends.flatMap((frontend) =>
-      frontend.address === to && frontend.owner?.key === view.port.key
-        ? [{ port: view.port, view, frontend, losers: [] }]
-        : [],
-    ),
-  );
+  return [...viewsOf(name, input).values()]
+    .filter(({ view, frontend }) => frontend.address === to && frontend.owner?.key === view.port.key)
+    .map(({ view, frontend }) => ({ port: view.port, view, frontend, losers: [] }));
 }
 
 /** The outcomes of frontends, the most favourable first. */

@@ -66,7 +66,6 @@ function atPort(view: ServicePortView, port: number): ServicePortView {
   return { ...view, endpoints: [...new Map(endpoints).values()] };
 }
 
-/** The frontends of a Service by service port and key. */
 type Views = ReadonlyMap<string, Pick<Match, "view" | "frontend">>;
 
 /**
@@ -74,7 +73,8 @@ type Views = ReadonlyMap<string, Pick<Match, "view" | "frontend">>;
  */
 const lastViews = new WeakMap<ExplainInput, { readonly service: ServiceName; readonly views: Views }>();
 
-function viewsOf(service: ServiceName, input: ExplainInput): Views {
+/** The frontends of a Service, by service port and key. */
+export function viewsOf(service: ServiceName, input: ExplainInput): Views {
   const last = lastViews.get(input);
   if (last?.service === service) return last.views;
   const { cache, nodeContext, state } = input;
