@@ -1,4 +1,6 @@
-import type { Summary } from "../trace/outcome.ts";
+import { addToCount } from "../base/group-by.ts";
+import { joinParts } from "../nft/elements.ts";
+import type { Summary, WeightedDestination } from "../trace/outcome.ts";
 
 /**
  * The outcome of a connection; `varies` when it depends on a random choice, `not-understood` if a rule that
@@ -18,4 +20,12 @@ export function resultOf({ destinations, refused, dropped, notUnderstood }: Summ
 /** A share, rounded, because sums of fractions are rarely exact. */
 export function roundedSum(share: number): number {
   return Math.round(share * 1e6) / 1e6;
+}
+
+/** The shares of connections by endpoint: `10.244.1.5 . 8080`. */
+export function sharesByEndpoint(destinations: readonly WeightedDestination[]): Map<string, number> {
+  const shares = new Map<string, number>();
+  for (const { address, port, probability } of destinations)
+    addToCount(shares, joinParts(address, port), probability);
+  return shares;
 }

@@ -3,13 +3,13 @@ import { portEquivalent } from "../../features/frontends.ts";
 import { ejectedText } from "../../model/ejected-endpoint.ts";
 import type { ExclusionReason, Place } from "../../model/endpoint-choice.ts";
 import { familyOf } from "../../model/ip.ts";
-import { joinParts, splitParts } from "../../nft/elements.ts";
+import { splitParts } from "../../nft/elements.ts";
 import { type ListName, parseId } from "../../ruleset/list-ids.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import { type EndpointView, EXCLUSION_NAMES } from "../../ruleset/service-view.ts";
 import { AFFINITY, AFFINITY_IDS, BALANCERS } from "../../ruleset/sets.ts";
 import type { Effect, Outcome, Summary } from "../../trace/outcome.ts";
-import { roundedSum } from "../connection-result.ts";
+import { roundedSum, sharesByEndpoint } from "../connection-result.ts";
 import type { ExplainInput } from "./explain-input.ts";
 import type { ExcludedEndpoint, ExplainedEndpoint } from "./explanation.ts";
 import type { Match } from "./match.ts";
@@ -33,13 +33,10 @@ export function explainEndpoints(
   { match, list, outcomes, input }: Pick<Evidence, "match" | "list" | "outcomes" | "input">,
   summary: Summary,
 ): ExplainedEndpoint[] {
-  const chances = new Map<string, number>();
-  for (const { address, port, translated, probability } of summary.destinations) {
-    // This node itself answers an echo request, which has no port.
-    if (!translated || port === 0) continue;
-    const target = joinParts(address, port);
-    chances.set(target, (chances.get(target) ?? 0) + probability);
-  }
+  // This node itself answers an echo request, which has no port.
+  const chances = sharesByEndpoint(
+    summary.destinations.filter(({ translated, port }) => translated && port !== 0),
+  );
   const views = match?.view.endpoints ?? [];
   const reason = summary.notUnderstood > 0 ? "not-understood" : unchosenReason(chances.size > 0, outcomes);
   const unchosen = { reason, message: UNCHOSEN[reason] };
@@ -81,7 +78,7 @@ function exclusionOf(
   if (reason === "used") return undefined;
   const { target, address } = view.endpoint;
   const family = familyOf(address);
-  const known = daemon?.ejected?.find((one) => one.family === family && one.target === target);
+  const known = daemon?.ejected.find((one) => one.family === family && one.target === target);
   if (reason === "ejected" && daemon !== undefined && known !== undefined)
     return { reason, message: ejectedText(known, daemon.now) };
   const place = contextOf(nodeContext, family)?.place ?? cache.node;

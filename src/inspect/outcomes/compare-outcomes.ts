@@ -10,6 +10,7 @@ import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { prepareTables } from "../../trace/evaluate.ts";
 import type { WeightedDestination } from "../../trace/outcome.ts";
 import type { Host } from "../../trace/packet.ts";
+import { sharesByEndpoint } from "../connection-result.ts";
 import { hostOf } from "../explain/explain-input.ts";
 import { type DesiredFromFiles, loadFromFiles } from "../load/desired.ts";
 import type { LoadRequest } from "../load/load-request.ts";
@@ -170,12 +171,7 @@ function changesOf(before: Behaviour, after: Behaviour): OutcomeChange[] {
 
 /** The shares of connections by endpoint, rounded. */
 function sharesOf({ destinations }: Behaviour): ReadonlyMap<string, string> {
-  const shares = new Map<string, number>();
-  for (const { address, port, probability } of destinations) {
-    const target = `${address} ${port}`;
-    shares.set(target, (shares.get(target) ?? 0) + probability);
-  }
-  return new Map([...shares].map(([target, share]) => [target, share.toFixed(4)]));
+  return new Map([...sharesByEndpoint(destinations)].map(([target, share]) => [target, share.toFixed(4)]));
 }
 
 /**
