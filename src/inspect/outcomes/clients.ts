@@ -40,27 +40,26 @@ export function clientsOf(
   sources: readonly string[],
   podCidrs: readonly string[],
 ): ComparedClient[] {
-  const cidrs = [...(context.localTraffic.kind === "sources" ? context.localTraffic.cidrs : []), ...podCidrs];
-  if (frontend.kind === "unserved" || frontend.kind === "unallocated") return podClient(context, cidrs[0]);
-  const isOfFamily = (address: string) => familyOf(address) === context.family;
-  const ends = new Set([...(ranges.get(frontend.key) ?? []), ...sources.filter(isOfFamily)]);
+  const { family, localTraffic, nodeAddress } = context;
+  const cidrs = [...(localTraffic.kind === "sources" ? localTraffic.cidrs : []), ...podCidrs];
+  const [cidr] = cidrs;
+  const isPod = (address: string) => cidrs.some((one) => cidrContains(one, address));
+  const clientOf = (kind: "pod" | "node" | "outside", address = "") =>
+    address === "" ? [] : [clientAt(kind, kind, address, context)];
+  // If pods are recognised by their interface, any address will do.
+  const anyPod = localTraffic.kind === "interface" ? OUTSIDE[family][0] : undefined;
+  const pods = clientOf("pod", cidr === undefined ? anyPod : nearEnd(cidr));
+  if (frontend.kind === "unserved" || frontend.kind === "unallocated") return pods;
+  const outside = OUTSIDE[family].find((one) => !isPod(one));
+  const ofFamily = sources.filter((address) => familyOf(address) === family);
+  const ends = new Set([...(ranges.get(frontend.key) ?? []), ...ofFamily]);
   return [
-    ...podClient(context, cidrs[0]),
-    ...nodeClient(frontend, context),
-    ...outsideClient(context, cidrs),
-    ...[...ends].map((address) => {
-      const isPod = cidrs.some((cidr) => cidrContains(cidr, address));
-      return clientAt("range", isPod ? "pod" : "outside", address, context);
-    }),
+    ...pods,
+    // The kernel uses the destination as source for the node's own addresses.
+    ...clientOf("node", frontend.kind === "node-port" ? frontend.address : nodeAddress),
+    ...clientOf("outside", outside),
+    ...Array.from(ends, (one) => clientAt("range", isPod(one) ? "pod" : "outside", one, context)),
   ];
-}
-
-/** Returns the second-to-last address of the pod CIDR, which is rarely an endpoint. */
-function podClient(context: FamilyContext, cidr: string | undefined): ComparedClient[] {
-  const { family, localTraffic } = context;
-  if (cidr === undefined && localTraffic.kind !== "interface") return [];
-  const address = cidr === undefined ? (OUTSIDE[family][0] ?? "") : nearEnd(cidr);
-  return [clientAt("pod", "pod", address, context)];
 }
 
 /** A client. Of a pod's packets, the interface is known if the rules recognise pods by it. */
@@ -73,17 +72,6 @@ export function clientAt(
   const ofPods = localTraffic.kind === "interface" ? { iifname: localTraffic.pattern.replace("*", "0") } : {};
   const arrival = { pod: ofPods, node: {}, outside: { iifname: "" } };
   return { kind, from: { address, at, ...arrival[at] } };
-}
-
-/** Returns the source address of the node: for its own addresses, the address itself. */
-function nodeClient({ kind, address: to }: ComparedFrontend, context: FamilyContext): ComparedClient[] {
-  const address = kind === "node-port" ? to : context.nodeAddress;
-  return address === "" ? [] : [clientAt("node", "node", address, context)];
-}
-
-function outsideClient(context: FamilyContext, cidrs: readonly string[]): ComparedClient[] {
-  const address = OUTSIDE[context.family].find((one) => !cidrs.some((cidr) => cidrContains(cidr, one)));
-  return address === undefined ? [] : [clientAt("outside", "outside", address, context)];
 }
 
 /** Addresses on both sides of the ends of source ranges, by the key of the frontend. */

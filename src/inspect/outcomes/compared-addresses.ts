@@ -19,24 +19,18 @@ export function comparedAddresses(
   field: "saddr" | "daddr",
   isIncluded: (chain: string) => boolean,
 ): ReadonlySet<string> {
-  const found = new Set<string>();
-  for (const { family: ofTable, chains, sets } of tables) {
+  const found = tables.flatMap(({ family: ofTable, chains, sets }) => {
     const family = ofTable === "ip6" ? "ip6" : "ip";
-    for (const { name, rules } of chains.values()) {
-      if (!isIncluded(name)) continue;
-      for (const rule of rules) {
-        for (const statement of rule) {
-          if (!("match" in statement) || !isField(statement.match.left, field)) continue;
-          const { right } = statement.match;
-          const set =
-            typeof right === "string" && right.startsWith("@") ? sets.get(right.slice(1)) : undefined;
-          for (const edge of set === undefined ? edgesOf(family, right) : edgesOfSet(family, set))
-            found.add(edge);
-        }
-      }
-    }
-  }
-  return found;
+    const included = [...chains.values()].filter(({ name }) => isIncluded(name));
+    return included
+      .flatMap(({ rules }) => rules.flat())
+      .flatMap((statement) =>
+        "match" in statement && isField(statement.match.left, field)
+          ? edgesOf(family, statement.match.right, sets)
+          : [],
+      );
+  });
+  return new Set(found);
 }
 
 function isField(left: AnyExpression, field: string): boolean {
@@ -49,12 +43,15 @@ function isInterval(right: AnyExpression): boolean {
   return typeof right === "object" && ("prefix" in right || "range" in right);
 }
 
-function edgesOf(family: Family, right: AnyExpression): string[] {
+function edgesOf(family: Family, right: AnyExpression, sets: AnyTable["sets"]): string[] {
+  if (typeof right === "string" && right.startsWith("@")) {
+    const set = sets.get(right.slice(1));
+    return set === undefined ? [] : edgesOfSet(family, set);
+  }
   if (typeof right === "object" && "set" in right)
-    return right.set.flatMap((member) => edgesOf(family, member));
-  const isAddress = typeof right === "string" ? !right.startsWith("@") : isInterval(right);
-  if (!isAddress) return [];
-  return bothSides(family, addressInterval(family, right));
+    return right.set.flatMap((member) => edgesOf(family, member, sets));
+  const isAddress = typeof right === "string" || isInterval(right);
+  return isAddress ? bothSides(family, addressInterval(family, right)) : [];
 }
 
 /** The ends of an interval, and the addresses next to it. */

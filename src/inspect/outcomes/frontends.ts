@@ -1,4 +1,4 @@
-import type { Family } from "../../base/family.ts";
+import { FAMILIES, type Family } from "../../base/family.ts";
 import { sortedEntries } from "../../base/first-sorted.ts";
 import { INTERVALS } from "../../features/frontends.ts";
 import type { Protocol } from "../../model/ids.ts";
@@ -65,7 +65,7 @@ export function comparedFrontends(
   const add = (frontend: ComparedFrontend) => {
     found.set(joinParts(frontend.family, frontend.address, frontend.protocol, frontend.port), frontend);
   };
-  for (const family of ["ip", "ip6"] as const) {
+  for (const family of FAMILIES) {
     const own = tables.filter((table) => table.family === family);
     const unserved = (kind: "unserved" | "unallocated", address: string) => {
       const key = joinParts(address, "tcp", UNSERVED_PORT);
@@ -76,20 +76,14 @@ export function comparedFrontends(
     }
     for (const address of keysOf(own, [CLUSTER_IPS])) unserved("unserved", address);
     const ofFamily = local.filter((address) => familyOf(address) === family);
-    const addresses = nodePortAddresses(own, ofFamily);
-    // Of an interval, the first and the last.
-    for (const key of keysOf(own, INTERVAL_MAPS)) {
-      const { address = "", port: first, lastPort: last = first, protocol } = parseFrontendKey(key);
-      for (const port of [first, last]) {
-        add({ family, kind: "address", key, address, port, protocol: protocol as Protocol });
-      }
-    }
+    const nodeAddresses = nodePortAddresses(own, ofFamily);
     for (const key of frontendKeys(family, own)) {
-      const { address: fixed, port, protocol } = parseFrontendKey(key);
-      for (const address of fixed === undefined ? addresses : [fixed]) {
-        const kind = fixed === undefined ? "node-port" : "address";
-        add({ family, kind, key, address, port, protocol: protocol as Protocol });
-      }
+      const { address: fixed, port: first, lastPort: last = first, protocol: name } = parseFrontendKey(key);
+      const kind = fixed === undefined ? "node-port" : "address";
+      const protocol = name as Protocol;
+      // Of an interval, the first and the last.
+      for (const address of fixed === undefined ? nodeAddresses : [fixed])
+        for (const port of [first, last]) add({ family, kind, key, address, port, protocol });
     }
   }
   return sortedEntries(found).map(([, frontend]) => frontend);
@@ -104,20 +98,22 @@ function nodePortAddresses(tables: readonly AnyTable[], local: readonly string[]
   return [...[...all].filter((address) => !isSame(address)), ...same.slice(0, MOST_NODE_ADDRESSES)];
 }
 
-/** Returns the keys of a frontend, NodePorts first: an address of the node may belong to a Service, too. */
+/**
+ * Returns the keys of frontends. Of several at one address and port, the last has it: intervals come first,
+ * then NodePorts, as an address of the node may belong to a Service, too.
+ */
 function frontendKeys(family: Family, tables: readonly AnyTable[]): readonly string[] {
   const nodePorts = [...keysOf(tables, KUBE_PROXY_NODEPORT_MAPS)].map((key) =>
     joinParts(ANY_ADDRESS[family], key),
   );
-  const keys = new Set([...nodePorts, ...keysOf(tables, FRONTEND_MAPS)]);
+  const keys = [...nodePorts, ...keysOf(tables, FRONTEND_MAPS)];
   const isNodePort = (key: string) => parseFrontendKey(key).address === undefined;
-  return [...[...keys].filter(isNodePort), ...[...keys].filter((key) => !isNodePort(key))];
+  const others = keys.filter((key) => !isNodePort(key));
+  return [...keysOf(tables, INTERVAL_MAPS), ...keys.filter(isNodePort), ...others];
 }
 
 function keysOf(tables: readonly AnyTable[], names: readonly string[]): ReadonlySet<string> {
-  const keys = new Set<string>();
-  for (const { sets } of tables) {
-    for (const name of names) for (const key of sets.get(name)?.elements.keys() ?? []) keys.add(key);
-  }
-  return keys;
+  return new Set(
+    tables.flatMap(({ sets }) => names.flatMap((name) => [...(sets.get(name)?.elements.keys() ?? [])])),
+  );
 }
