@@ -46,8 +46,6 @@ export interface PacketStory {
   readonly id: string;
   /** Wall clock of its first line, milliseconds since 1970. */
   readonly startedAt: number;
-  /** The number of the story in its trace, in the order of their beginnings. */
-  readonly sequence: number;
   readonly packet: TracedPacket;
   /** The headers after the last hook that it passed, perhaps translated; absent if it passed none. */
   readonly last?: TracedPacket | undefined;
@@ -78,10 +76,16 @@ function endOf(line: TraceLine): TraceEnd | undefined {
   return { kind: REJECT.test(rule) ? "rejected" : "dropped", family, table, chain, rule };
 }
 
-/** Whether the last known chain accepted the packet. If not, its next lines are missing. */
-function isAccepted(stages: readonly TraceStage[]): boolean {
+/** The end of a packet that no chain stopped. */
+function endAfter({ mayLack, stages, passed }: OpenStory): TraceEnd {
   const last = stages.at(-1);
-  return last === undefined || last.policy === "accept" || last.rules.at(-1)?.verdict === "accept";
+  // If the last known chain did not accept the packet, its next lines are missing.
+  const isAccepted =
+    last === undefined || last.policy === "accept" || last.rules.at(-1)?.verdict === "accept";
+  if (mayLack || !isAccepted) return { kind: "unknown" };
+  if (passed === undefined) return { kind: "stopped" };
+  const { hook } = passed;
+  return hook === "input" || hook === "postrouting" ? { kind: "passed" } : { kind: "stopped", after: hook };
 }
 
 interface OpenStory extends Omit<PacketStory, "stages" | "last" | "end"> {
@@ -120,7 +124,6 @@ export class StoryCollector {
    * Headers of packets in the trace's own table by id, until a line shows whether this trace selected them.
    */
   readonly #arrived = new Map<string, TracedPacket>();
-  #sequence = 0;
   #lastLineAt = Number.NEGATIVE_INFINITY;
   #hasLost = false;
   #hasEnded = false;
@@ -163,7 +166,7 @@ export class StoryCollector {
   silentFor(ms: number): PacketStory[] {
     const time = this.#clock.monotonic() - ms;
     const silent = [...this.#open.values()].filter(({ lastLineAt }) => lastLineAt <= time);
-    return silent.map((story) => this.#close(story, { kind: "passed" }));
+    return silent.map((story) => this.#close(story));
   }
 
   /** Stops beginning new stories. @returns whether some are still open */
@@ -218,14 +221,13 @@ export class StoryCollector {
   #begin(id: string, packet: TracedPacket): PacketStory[] {
     if (this.#hasEnded) return [];
     const again = this.#open.get(id);
-    const told = again === undefined ? [] : [this.#close(again, { kind: "passed" })];
+    const told = again === undefined ? [] : [this.#close(again)];
     const first = this.#open.get(oldest(this.#open));
     if (first !== undefined && this.#open.size >= MOST_OPEN)
       told.push(this.#close(first, { kind: "unknown" }));
     this.#open.set(id, {
       id,
       startedAt: this.#clock.now(),
-      sequence: this.#sequence++,
       packet,
       stages: [],
       lastLineAt: this.#lastLineAt,
@@ -234,23 +236,11 @@ export class StoryCollector {
     return told;
   }
 
-  /** @param end its end in nftables; `passed` if no chain stopped it */
-  #close(story: OpenStory, end: TraceEnd): PacketStory {
-    const { id, startedAt, sequence, packet, passed, stages, mayLack } = story;
+  #close(story: OpenStory, end = endAfter(story)): PacketStory {
+    const { id, startedAt, packet, passed, stages } = story;
     this.#open.delete(id);
-    const isComplete = !mayLack && isAccepted(stages);
-    const passedEnd: TraceEnd = isComplete ? endAfter(passed?.hook) : { kind: "unknown" };
-    return {
-      ...{ id, startedAt, sequence, packet, stages, last: passed?.packet },
-      end: end.kind === "passed" ? passedEnd : end,
-    };
+    return { id, startedAt, packet, last: passed?.packet, stages, end };
   }
-}
-
-/** The end of a packet that no chain stopped. @param hook the last hook that it passed */
-function endAfter(hook: Hook | undefined): TraceEnd {
-  if (hook === "input" || hook === "postrouting") return { kind: "passed" };
-  return hook === undefined ? { kind: "stopped" } : { kind: "stopped", after: hook };
 }
 
 /** The key that was added first, "" of an empty map. */

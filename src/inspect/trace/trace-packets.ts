@@ -76,7 +76,7 @@ async function* storiesOf(
   const complete = async () => {
     await nextTurn();
     const stories = [...ready.splice(0), ...collector.silentFor(SILENCE_MS)];
-    return stories.sort((a, b) => a.sequence - b.sequence);
+    return stories.sort((a, b) => a.startedAt - b.startedAt);
   };
   let isStopped = false;
   const stopped = stop.then(() => {

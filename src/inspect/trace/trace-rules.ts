@@ -20,7 +20,7 @@ export interface PacketSelection {
   readonly family: Family;
   readonly source?: string | undefined;
   /** An address; `node` for any of this host's own. */
-  readonly destination?: string | "node";
+  readonly destination?: string | undefined;
   readonly protocol?: TracedProtocol | undefined;
   readonly destinationPort?: number | undefined;
   /** The last port of an interval that starts at `destinationPort`. */
@@ -175,11 +175,18 @@ const MOST_SELECTIONS = 100;
  * @throws AppError BAD_ARGUMENT for an empty query, or addresses of two families
  */
 export function selectedPackets(query: TraceQuery, state: RulesetState) {
-  const { to, service, port, client, fromAddress } = query;
+  const { to, service, protocol, port, client, fromAddress } = query;
+  if ([to, service, port, client, fromAddress].every((given) => given === undefined))
+    throw badArgument("select the packets to trace: --to, --port, --service, --from-ip or --client");
   const source = fromAddress ?? client;
-  const selections: PacketSelection[] = destinationsOf(query, state)
+  const families = to === undefined ? FAMILIES : [familyOf(to)];
+  const destinations: PacketSelection[] =
+    service === undefined
+      ? families.map((family) => ({ family, destination: to, protocol, destinationPort: port }))
+      : frontendsOf(service, state);
+  const selections = destinations
     .filter(({ family }) => source === undefined || familyOf(source) === family)
-    .map((destination) => ({ ...destination, source }));
+    .map((destination): PacketSelection => ({ ...destination, source }));
   if (selections.length === 0) throw badArgument("the addresses are of different families");
   if (client !== undefined && to === undefined && service === undefined && port === undefined)
     selections.push({ family: familyOf(client), destination: client });
@@ -189,35 +196,19 @@ export function selectedPackets(query: TraceQuery, state: RulesetState) {
   };
 }
 
-function destinationsOf(query: TraceQuery, state: RulesetState): PacketSelection[] {
-  const { to, service, protocol, port, fromAddress, client } = query;
-  if (service !== undefined) return frontends(service, state);
-  const ports = { protocol, destinationPort: port };
-  if (to !== undefined) return [{ family: familyOf(to), destination: to, ...ports }];
-  if (port === undefined && fromAddress === undefined && client === undefined) {
-    throw badArgument("select the packets to trace: --to, --port, --service, --from-ip or --client");
-  }
-  return FAMILIES.map((family) => ({ family, ...ports }));
-}
-
-function frontends(service: ServiceArgument, state: RulesetState): PacketSelection[] {
-  return FAMILIES.flatMap((family) => {
-    const rules = [...(state.families[family]?.allServicePortRules() ?? [])];
-    return rules
+function frontendsOf(service: ServiceArgument, { families }: RulesetState): PacketSelection[] {
+  return Object.values(families).flatMap((state) => {
+    const { family } = state.table;
+    return [...state.allServicePortRules()]
       .filter(({ port }) => isNamed(port, service))
-      .flatMap(({ port, frontends: own, intervals }) => [
-        ...own,
-        ...intervals.flatMap((interval) => state.families[family]?.piecesOf(port.key, interval) ?? []),
+      .flatMap(({ port, frontends, intervals }) => [
+        ...frontends,
+        ...intervals.flatMap((interval) => state.piecesOf(port.key, interval)),
       ])
       .map(({ key }) => {
-        const { address = "node", protocol, port, lastPort } = parseFrontendKey(key);
-        return {
-          family,
-          destination: address,
-          protocol: protocol as Protocol,
-          destinationPort: port,
-          lastPort,
-        };
+        const { address = "node", port, lastPort, ...rest } = parseFrontendKey(key);
+        const protocol = rest.protocol as Protocol;
+        return { family, destination: address, protocol, destinationPort: port, lastPort };
       });
   });
 }
