@@ -104,21 +104,15 @@ export class ConnectionCounter {
 
   #countOf(attributed: AttributedConnection, end: FlowEnd): EndpointCount {
     const { port, endpoint } = attributed;
-    const key = endpoint ?? this.#vanishedKey(port, end);
+    const own = endpoint ?? `${port.key} ${end.address} ${end.port}`;
+    const isFull = endpoint === undefined && this.#vanished >= MOST_VANISHED;
+    const key: CountKey = isFull && !this.#counts.has(own) ? port : own;
     const known = this.#counts.get(key);
     if (known !== undefined) return known;
+    if (typeof key === "string") this.#vanished += 1;
     const count = new EndpointCount(attributed, key === port ? undefined : end);
     this.#counts.set(key, count);
     return count;
-  }
-
-  /** Returns the Service port itself beyond the maximum of vanished endpoints. */
-  #vanishedKey(port: ServicePort, end: FlowEnd): CountKey {
-    const key = `${port.key} ${end.address} ${end.port}`;
-    if (this.#counts.has(key)) return key;
-    if (this.#vanished >= MOST_VANISHED) return port;
-    this.#vanished += 1;
-    return key;
   }
 
   #addClient({ clients }: EndpointCount, address: string): void {
@@ -197,6 +191,6 @@ function byName(a: ServicePortConnections, b: ServicePortConnections): number {
 
 /** Endpoints that are counted together come last. */
 function byEndpoint(a: EndpointConnections, b: EndpointConnections): number {
-  if (a.address === "" || b.address === "") return a.address === b.address ? 0 : a.address === "" ? 1 : -1;
+  if (a.address === "" || b.address === "") return a.address === "" ? 1 : -1;
   return compareAddresses(a.address, b.address) || a.port - b.port;
 }
