@@ -177,21 +177,13 @@ function fleetPods(pods: readonly V1Pod[]): FleetPod[] {
   return pods.flatMap((pod) => {
     const [name, node] = [pod.metadata?.name, pod.spec?.nodeName];
     if (name === undefined || node === undefined || (isEnding(pod) && current.has(node))) return [];
-    return [{ name, node, trouble: troubleOf(pod), container: containerOf(pod), ports: portsOf(pod) }];
+    const containers = pod.spec?.containers ?? [];
+    // A sidecar may be beside the container with the health checks.
+    const own = containers.find(({ ports = [] }) => ports.some((port) => port.name === "healthz"));
+    const declared = containers.flatMap(({ ports = [] }) => ports);
+    const ports = Object.fromEntries(declared.map((port) => [port.name ?? "", port.containerPort]));
+    return [{ name, node, trouble: troubleOf(pod), container: (own ?? containers[0])?.name, ports }];
   });
-}
-
-function portsOf({ spec }: V1Pod): Record<string, number> {
-  const declared = (spec?.containers ?? []).flatMap(({ ports = [] }) => ports);
-  return Object.fromEntries(declared.map(({ name = "", containerPort }) => [name, containerPort]));
-}
-
-/** The container with the health checks; a sidecar may be beside it. */
-function containerOf({ spec }: V1Pod): string | undefined {
-  const containers = spec?.containers ?? [];
-  const isOurs = ({ ports = [] }: (typeof containers)[number]) =>
-    ports.some(({ name }) => name === "healthz");
-  return (containers.find(isOurs) ?? containers[0])?.name;
 }
 
 function isEnding({ metadata, status }: V1Pod): boolean {

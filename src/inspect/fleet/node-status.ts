@@ -1,4 +1,5 @@
 import { compareKeys } from "../../base/first-sorted.ts";
+import { groupBy } from "../../base/group-by.ts";
 import { counted, parsedJson } from "../../base/text.ts";
 import type { ProblemKind } from "../../socket/daemon-protocol.ts";
 import { type HttpAnswer, isOwnLivez, type OwnHealth, type ProxyHealth, readHealth } from "../http-answer.ts";
@@ -61,16 +62,14 @@ export interface FleetMetrics {
  * cause.
  */
 export function fleetEjections(nodes: readonly FleetNode[]) {
-  const known = new Map<string, { readonly service: string; readonly nodes: Set<string> }>();
-  for (const { node, metrics } of nodes)
-    for (const { endpoint, service } of metrics?.ejected ?? []) {
-      const entry = known.get(endpoint) ?? { service, nodes: new Set() };
-      known.set(endpoint, entry);
-      entry.nodes.add(node);
-    }
+  const known = nodes.flatMap(({ node, metrics }) =>
+    (metrics?.ejected ?? []).map((ejected) => ({ ...ejected, node })),
+  );
   const answering = new Set(nodes.flatMap(({ node, metrics }) => (metrics === undefined ? [] : [node]))).size;
-  const ejections = [...known].map(([endpoint, { service, nodes: by }]) => {
-    return { endpoint, service, nodes: [...by].sort(), byMost: by.size > 1 && 2 * by.size > answering };
+  const ejections = [...groupBy(known, ({ endpoint }) => endpoint)].map(([endpoint, group]) => {
+    const by = [...new Set(group.map(({ node }) => node))].sort();
+    const byMost = by.length > 1 && 2 * by.length > answering;
+    return { endpoint, service: group[0]?.service ?? "", nodes: by, byMost };
   });
   return ejections.sort((a, b) => b.nodes.length - a.nodes.length || (a.endpoint < b.endpoint ? -1 : 1));
 }
@@ -138,24 +137,20 @@ export function nodeStatus(
     const why = trouble === "" ? reason : `${trouble}; ${reason}`;
     return { node, pod: name, state: "unreachable", reason: why };
   }
-  const facts = factsOf(health);
+  const { currentTime, lastVerified, outOfSyncSince, quarantinedServicePorts: quarantined = 0 } = health;
+  const now = Date.parse(currentTime);
+  const secondsSince = (time: string) => Math.max(0, Math.round((now - Date.parse(time)) / 1000));
+  const facts = {
+    outOfSyncFor: outOfSyncSince === undefined ? 0 : secondsSince(outOfSyncSince),
+    quarantined,
+    ...(Date.parse(lastVerified) > 0 ? { verifiedAgo: secondsSince(lastVerified) } : {}),
+  };
   return {
     node,
     pod: name,
     ...judge(livez.status, health, facts),
     ...facts,
     metrics: metrics?.status === 200 ? metricsOf(metrics.body) : undefined,
-  };
-}
-
-function factsOf(health: OwnHealth): LivezFacts {
-  const { currentTime, lastVerified, outOfSyncSince, quarantinedServicePorts = 0 } = health;
-  const now = Date.parse(currentTime);
-  const secondsSince = (time: string) => Math.max(0, Math.round((now - Date.parse(time)) / 1000));
-  return {
-    outOfSyncFor: outOfSyncSince === undefined ? 0 : secondsSince(outOfSyncSince),
-    quarantined: quarantinedServicePorts,
-    ...(Date.parse(lastVerified) > 0 ? { verifiedAgo: secondsSince(lastVerified) } : {}),
   };
 }
 
