@@ -1,7 +1,7 @@
 import { gzipSync } from "node:zlib";
 import { createTar } from "nanotar";
 import { messageOf } from "../../base/errors.ts";
-import { FAMILIES, type Family } from "../../base/family.ts";
+import type { Family } from "../../base/family.ts";
 import { printConfiguration } from "../../config/configuration-file.ts";
 import type { ProxyOptions } from "../../config/options.ts";
 import { hostFiles } from "../../kernel/host.ts";
@@ -31,8 +31,6 @@ export interface BundleRequest extends Pick<LoadRequest, "options" | "nodeName" 
 /** A support bundle. */
 export type Bundle = Readonly<Awaited<ReturnType<typeof collectBundle>>>;
 
-type Collect = () => Promise<string>;
-
 /**
  * Collects everything for a report. A part that is unavailable becomes a file with the reason. Changes
  * nothing.
@@ -42,28 +40,26 @@ export async function collectBundle(request: BundleRequest) {
   const nft = listingNft(options.nftPath);
   // The daemon may have to wait before it can list them; everything else is collected meanwhile.
   const tables = liveTables({ options, daemon }).catch(() => undefined);
-  const parts: readonly (readonly [name: string, collect: Collect])[] = [
-    ["versions.json", () => versions(request, nft)],
-    ["options.yaml", async () => printConfiguration(options)],
-    ...(["state", "desired", "committed", "pending"] as const).map(
-      (name) => [`${name}.json`, async () => bundledJson(await answer(daemon, name))] as const,
-    ),
-    ["daemon.log", async () => (await answer(daemon, "log")).join("")],
-    [
-      "doctor.json",
-      async () =>
-        bundledJson(
-          await examineHost(doctorHost, options, { areDefaults: daemon === undefined, socketProblem }),
-        ),
-    ],
-    ["metrics.txt", () => metricsText(options)],
-    ...FAMILIES.map(
-      (family) =>
-        [`kernel-${family}.json`, async () => tableText(family, (await tables)?.ruleset, nft)] as const,
-    ),
-  ];
+  const answered = (name: "state" | "desired" | "committed" | "pending") => async () =>
+    bundledJson(await answer(daemon, name));
+  const kernel = (family: Family) => async () => tableText(family, (await tables)?.ruleset, nft);
+  const examination = { areDefaults: daemon === undefined, socketProblem };
+  const parts: Readonly<Record<string, () => Promise<string>>> = {
+    "versions.json": () => versions(request, nft),
+    "options.yaml": async () => printConfiguration(options),
+    "state.json": answered("state"),
+    "desired.json": answered("desired"),
+    "committed.json": answered("committed"),
+    "pending.json": answered("pending"),
+    "daemon.log": async () => (await answer(daemon, "log")).join(""),
+    "doctor.json": async () => bundledJson(await examineHost(doctorHost, options, examination)),
+    "metrics.txt": () => metricsText(options),
+    "kernel-ip.json": kernel("ip"),
+    "kernel-ip6.json": kernel("ip6"),
+  };
   const files: BundleFile[] = [];
-  for (const [name, collect] of parts) files.push(fileOf(name, await collect().catch(unavailable)));
+  for (const [name, collect] of Object.entries(parts))
+    files.push(fileOf(name, await collect().catch(unavailable)));
   const live = await tables;
   const notices: readonly string[] = live?.notices ?? [];
   if (notices.length > 0) files.push(fileOf("kernel-moment.txt", `${notices.join("\n")}\n`));
