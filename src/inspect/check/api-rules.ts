@@ -17,6 +17,7 @@ import {
   isHeadless,
   isReachedFromOutside,
   type RawService,
+  type RawServiceSpec,
 } from "../../kube/decode/raw-service.ts";
 import { portsOf } from "../../kube/decode/service.ts";
 import { externalAddressesOf } from "../../kube/decode/service-addresses.ts";
@@ -98,6 +99,13 @@ function typeOf({ spec }: RawService): string {
   return spec.type || "ClusterIP";
 }
 
+/** Returns the paths of those of some fields of the spec that are set. */
+function setFields({ spec }: RawService, ...names: readonly (keyof RawServiceSpec)[]): string[] {
+  const isSet = (value: unknown) =>
+    value != null && value !== "" && !(Array.isArray(value) && value.length === 0);
+  return names.filter((name) => isSet(spec[name])).map((name) => `spec.${name}`);
+}
+
 function hasNodePorts(raw: RawService): boolean {
   return ["NodePort", "LoadBalancer"].includes(typeOf(raw));
 }
@@ -154,25 +162,17 @@ const SERVICE_RULES: readonly ApiRule<RawService>[] = [
         ? []
         : [
             annotatedRanges(raw) != null && joinPath("metadata.annotations", SOURCE_RANGES),
-            raw.spec.allocateLoadBalancerNodePorts != null && "spec.allocateLoadBalancerNodePorts",
-            raw.spec.loadBalancerClass != null && "spec.loadBalancerClass",
+            ...setFields(raw, "allocateLoadBalancerNodePorts", "loadBalancerClass"),
             ingressOf(raw).length > 0 && "status.loadBalancer.ingress",
           ],
     ["spec.loadBalancerSourceRanges"],
   ),
-  rule("source-ranges-ignored", LOAD_BALANCER_ONLY, (raw) => [
-    typeOf(raw) !== "LoadBalancer" &&
-      raw.spec.loadBalancerSourceRanges?.length &&
-      "spec.loadBalancerSourceRanges",
-  ]),
+  rule("source-ranges-ignored", LOAD_BALANCER_ONLY, (raw) =>
+    typeOf(raw) === "LoadBalancer" ? [] : setFields(raw, "loadBalancerSourceRanges"),
+  ),
   rule("field-not-allowed", "may not be set for ExternalName services", (raw) =>
     typeOf(raw) === "ExternalName"
-      ? [
-          raw.spec.clusterIP && "spec.clusterIP",
-          raw.spec.clusterIPs?.length && "spec.clusterIPs",
-          raw.spec.ipFamilies?.length && "spec.ipFamilies",
-          raw.spec.ipFamilyPolicy != null && "spec.ipFamilyPolicy",
-        ]
+      ? setFields(raw, "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
       : [],
   ),
   rule("missing-field", "is required with type ExternalName", (raw) => [
@@ -190,12 +190,7 @@ const SERVICE_RULES: readonly ApiRule<RawService>[] = [
   rule(
     "cluster-ip-mismatch",
     "must be empty when `clusterIP` is not specified",
-    (raw) => [
-      typeOf(raw) !== "ExternalName" &&
-        !raw.spec.clusterIP &&
-        raw.spec.clusterIPs?.length &&
-        "spec.clusterIPs",
-    ],
+    (raw) => (typeOf(raw) === "ExternalName" || raw.spec.clusterIP ? [] : setFields(raw, "clusterIPs")),
     ["spec.clusterIP"],
   ),
   rule(
