@@ -1,13 +1,8 @@
 import { oneOf } from "../../base/argument.ts";
 import { FAMILIES, type Family } from "../../base/family.ts";
 import { firstNames } from "../../base/text.ts";
-import {
-  rulesetOf,
-  type Selection,
-  selectedChanges,
-  selectedTables,
-  selectionOf,
-} from "../../inspect/dump/selection.ts";
+import { rulesetOf, selectedChanges, selectedTables } from "../../inspect/dump/selection.ts";
+import type { ServiceArgument } from "../../inspect/explain/query.ts";
 import { type Desired, loadDesired } from "../../inspect/load/desired.ts";
 import { keepParts, type LiveTables, liveTables, tablesOfHost } from "../../inspect/load/kernel-tables.ts";
 import type { ServicePort } from "../../model/service-port.ts";
@@ -19,6 +14,7 @@ import { deltaText } from "../../nft/text/delta-text.ts";
 import { type Comments, tableText } from "../../nft/text/table-text.ts";
 import { rebuildTransaction, toTransaction } from "../../nft/transaction.ts";
 import { validateTransaction } from "../../nft/transaction-text.ts";
+import type { FamilyState } from "../../ruleset/family-state.ts";
 import { type ElementOwners, elementOwners, type RulesetState } from "../../ruleset/ruleset-state.ts";
 import { outputFormat, refuseUnserved, serviceArgument } from "../argument-values.ts";
 import { type Argv, isSet, type Reporter, textArgument } from "../command.ts";
@@ -42,36 +38,45 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
   reporter.notice(loadedNotices(desired));
   if (hasErrors(desired.diagnostics)) return { exitCode: EXIT.failed };
   refuseUnserved(service, desired);
-  const selection = selectionOf(desired.state, families, service);
+  const states = families.flatMap((family) => desired.state.families[family] ?? []);
   const output =
-    live === undefined ? tables(desired, selection, format) : await changes(desired, live, selection, format);
+    live === undefined
+      ? tables(desired, states, service, format)
+      : await changes(desired, states, service, live, format);
   // The JSON is for nft, which does not accept comments in it.
   const head =
     format === "nft" && request.daemon !== undefined ? `# desired (${originText(desired.origin)})\n` : "";
   return { output: `${head}${output}` };
 }
 
-function tables({ state }: Desired, selection: Selection, format: Format): string {
-  const selected = selectedTables(state, selection);
+function tables(
+  { state }: Desired,
+  states: readonly FamilyState[],
+  service: ServiceArgument | undefined,
+  format: Format,
+): string {
+  const selected = selectedTables(states, service);
   const ruleset = rulesetOf(selected);
   if (format === "nft") return rulesetText(ruleset, state);
   // The transaction for one Service must not flush the maps, which hold the elements of all others.
-  const isWhole = selection.isWanted === undefined;
   return transactionJson(
-    isWhole ? rebuildTransaction(ruleset) : toTransaction(selected.map((table) => creation(table, "create"))),
+    service === undefined
+      ? rebuildTransaction(ruleset)
+      : toTransaction(selected.map((table) => creation(table, "create"))),
   );
 }
 
 async function changes(
   desired: Desired,
+  states: readonly FamilyState[],
+  service: ServiceArgument | undefined,
   { ruleset: kernel }: LiveTables,
-  selection: Selection,
   format: Format,
 ): Promise<string> {
   const { state } = desired;
   keepParts(desired, kernel);
-  const whole = rulesetOf(selectedTables(state, { families: selection.families }));
-  const deltas = selectedChanges(state, selection, kernel, await tablesOfHost(whole));
+  const whole = rulesetOf(states.map(({ table }) => table));
+  const deltas = selectedChanges(states, service, kernel, await tablesOfHost(whole));
   if (format === "nft") return changesText(deltas, state);
   // nft's JSON cannot delete objects with timeouts: see transaction-text.ts. Unused ones do no harm.
   const isSent = ({ kind, after }: ObjectChange) => kind !== "ct timeout" || after !== undefined;

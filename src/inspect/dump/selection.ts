@@ -1,49 +1,35 @@
-import type { Family } from "../../base/family.ts";
 import type { Ruleset, Table } from "../../nft/ast/ruleset.ts";
 import { creation, diffRuleset, nonEmpty, partOf, type TableDelta } from "../../nft/delta.ts";
 import { selectElements } from "../../nft/select.ts";
 import { objectIn } from "../../nft/table-objects.ts";
-import { elementOwners, type RulesetState } from "../../ruleset/ruleset-state.ts";
+import type { FamilyState } from "../../ruleset/family-state.ts";
+import { elementOwners } from "../../ruleset/ruleset-state.ts";
 import { PORT_PROTOCOLS } from "../../ruleset/sets.ts";
 import { isNamed, type ServiceArgument } from "../explain/query.ts";
 
-/** Returns true if an element belongs to the selected service ports. */
-type IsWanted = (family: Family, set: string, key: string) => boolean;
+/** Whether an element of a table belongs to a Service, or to one of its ports. */
+type IsWanted = (set: string, key: string) => boolean;
 
-/** The part of a desired state to print. */
-export interface Selection {
-  readonly families: readonly Family[];
-  /** Absent for the elements of every service port. */
-  readonly isWanted?: IsWanted;
-}
-
-/** Selects families, and the elements of one Service or of one of its ports. */
-export function selectionOf(
-  state: RulesetState,
-  families: readonly Family[],
-  service: ServiceArgument | undefined,
-): Selection {
-  if (service === undefined) return { families };
-  const owners = Object.fromEntries(
-    Object.values(state.families).map((each) => [each.table.family, elementOwners(each)]),
-  );
-  return {
-    families,
-    isWanted: (family, set, key) =>
-      owners[family]?.ofElement(set, key).some((port) => isNamed(port, service)) ?? false,
-  };
-}
-
-/** Returns the selected tables: for one Service, only its elements and the chains and sets that they need. */
+/**
+ * Returns the tables of some families: for one Service, only its elements and the chains and sets that they
+ * need.
+ */
 export function selectedTables(
-  { families: states }: RulesetState,
-  { families, isWanted }: Selection,
+  states: readonly FamilyState[],
+  service: ServiceArgument | undefined,
 ): Table[] {
-  const tables = families.flatMap((family) => states[family]?.table ?? []);
-  if (isWanted === undefined) return tables;
-  return tables
-    .map((table) => selectElements(table, (set, key) => isWanted(table.family, set, key), PORT_PROTOCOLS))
+  return states
+    .map((state) => (service === undefined ? state.table : partOfTable(state, ownedBy(service, state))))
     .filter(({ sets }) => sets.size > 0);
+}
+
+function partOfTable({ table }: FamilyState, isWanted: IsWanted): Table {
+  return selectElements(table, isWanted, PORT_PROTOCOLS);
+}
+
+function ownedBy(service: ServiceArgument, state: FamilyState): IsWanted {
+  const owners = elementOwners(state);
+  return (set, key) => owners.ofElement(set, key).some((port) => isNamed(port, service));
 }
 
 /** Tables by family. */
@@ -52,26 +38,27 @@ export function rulesetOf(tables: readonly Table[]): Ruleset {
 }
 
 /**
- * Returns the changes that bring the kernel to the selected part of the desired state. Nothing outside of it
- * is deleted.
- * @param desired the tables of the selected families that this host can have
+ * Returns the changes that bring the kernel to the desired state of some families, or of one Service there.
+ * Nothing outside of it is deleted.
+ * @param desired the tables of these families that this host can have
  */
 export function selectedChanges(
-  state: RulesetState,
-  selection: Selection,
+  states: readonly FamilyState[],
+  service: ServiceArgument | undefined,
   kernel: Ruleset,
   desired: Ruleset,
 ): TableDelta[] {
   const deltas = diffRuleset(kernel, desired);
-  const { isWanted } = selection;
-  if (isWanted === undefined) return deltas;
-  const selected = selectedTables(state, selection);
-  return deltas.flatMap((delta) => restricted(delta, selected, isWanted));
+  if (service === undefined) return deltas;
+  return deltas.flatMap((delta) => {
+    const state = states.find(({ table }) => table.family === delta.family);
+    return state === undefined ? [] : restricted(delta, state, ownedBy(service, state));
+  });
 }
 
-function restricted(delta: TableDelta, selected: readonly Table[], isWanted: IsWanted): TableDelta[] {
-  const table = selected.find(({ family }) => family === delta.family);
-  if (table === undefined) return [];
+function restricted(delta: TableDelta, state: FamilyState, isWanted: IsWanted): TableDelta[] {
+  const table = partOfTable(state, isWanted);
+  if (table.sets.size === 0) return [];
   if (delta.mode !== "change") return [creation(table, delta.mode)];
   return nonEmpty({
     ...delta,
@@ -79,7 +66,7 @@ function restricted(delta: TableDelta, selected: readonly Table[], isWanted: IsW
       (change) => change.after !== undefined && objectIn(table, change) !== undefined,
     ),
     elements: delta.elements.flatMap((elements) =>
-      partOf(elements, (key) => isWanted(delta.family, elements.spec.name, key)),
+      partOf(elements, (key) => isWanted(elements.spec.name, key)),
     ),
   });
 }
