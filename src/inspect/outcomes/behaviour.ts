@@ -1,25 +1,16 @@
 import { type DynamicEntry, evaluatePrepared, type PreparedTables } from "../../trace/evaluate.ts";
-import { type Outcome, type Summary, summarize } from "../../trace/outcome.ts";
+import { type Outcome, summarize } from "../../trace/outcome.ts";
 import { familyOfPacket, type Host, type Packet } from "../../trace/packet.ts";
-import { type Result, resultOf, roundedSum } from "../connection-result.ts";
+import { resultOf, roundedSum } from "../connection-result.ts";
 
 /** The outcome of the connections of one client to one frontend; shares are from 0 to 1. */
-export interface Behaviour extends Pick<Summary, "destinations" | "refused" | "dropped"> {
-  readonly result: Result;
-  /**
-   * Seconds for which the client keeps its endpoint, on average over the endpoints; 0 without session
-   * affinity.
-   */
-  readonly affinitySeconds: number;
-  /** The share of returning clients that reach the same endpoint, 0 to 1; 0 without session affinity. */
-  readonly returning: number;
-}
+export type Behaviour = Readonly<ReturnType<typeof behaviourOf>>;
 
 /** Maximum number of possible endpoints for which a sticky client's second connection is evaluated. */
 const MOST_RETURNS = 32;
 
 /** Evaluates a client's first connection, and with session affinity its second one. */
-export function behaviourOf(tables: PreparedTables, host: Host, packet: Packet): Behaviour {
+export function behaviourOf(tables: PreparedTables, host: Host, packet: Packet) {
   const outcomes = evaluatePrepared(tables, host, packet);
   const summary = summarize(outcomes);
   const { destinations, refused, dropped, sticky } = summary;
@@ -28,7 +19,12 @@ export function behaviourOf(tables: PreparedTables, host: Host, packet: Packet):
     destinations: destinations.map((one) => ({ ...one, probability: roundedSum(one.probability) })),
     refused: roundedSum(refused),
     dropped: roundedSum(dropped),
+    /**
+     * Seconds for which the client keeps its endpoint, on average over the endpoints; 0 without session
+     * affinity.
+     */
     affinitySeconds: roundedSum(meanTimeout(outcomes)),
+    /** The share of returning clients that reach the same endpoint, 0 to 1; 0 without session affinity. */
     returning: sticky ? roundedSum(returningShare(tables, host, packet, outcomes)) : 0,
   };
 }
