@@ -28,7 +28,7 @@ const OPTIONS = {
  */
 export async function explained(
   manifests: string,
-  flags: Readonly<Record<string, string>>,
+  flags: Readonly<Record<string, string | true>>,
   notice?: RegExp,
 ): Promise<Explained> {
   const directory = await mkdtemp(join(tmpdir(), "nft-proxy-"));
@@ -45,10 +45,12 @@ export async function explained(
 }
 
 async function printed(
-  given: Readonly<Record<string, string | string[]>>,
+  given: Readonly<Record<string, string | true | string[]>>,
   notice: RegExp | undefined,
 ): Promise<string> {
-  const argv = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, [value].flat()]));
+  const argv = Object.fromEntries(
+    Object.entries(given).map(([name, value]) => [name, value === true ? value : [value].flat()]),
+  );
   const { notices, ...reporter } = quietReporter();
   const { output = "" } = await run(argv, reporter);
   const isExpected =

@@ -1,7 +1,7 @@
 import { AppError } from "../../base/errors.ts";
 import { hasFailures, type Report, reportJson, reportOf } from "../../inspect/explain/report.ts";
 import { type LoadedExplainInput, loadExplainInput } from "../../inspect/load/load-explain-input.ts";
-import { outputFormat } from "../argument-values.ts";
+import { emptyNamespaceNotices, outputFormat } from "../argument-values.ts";
 import { type Argv, isSet, type Reporter } from "../command.ts";
 import { type CommandResult, EXIT, jsonText } from "../command-result.ts";
 import { hasErrors, loadedNotices, originText } from "../notices.ts";
@@ -19,7 +19,12 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
   const request = await requestBesideDaemon(argv, reporter);
   reporter.step("reading the objects");
   const loaded = await loadExplainInput(request, isSet(argv, "live") ? "live" : "desired", query);
-  reporter.notice([...loadedNotices(loaded), ...invalidNotices(loaded)]);
+  const namespace = query.kind === "all" ? query.namespace : undefined;
+  reporter.notice([
+    ...loadedNotices(loaded),
+    ...invalidNotices(loaded),
+    ...emptyNamespaceNotices(namespace, loaded.input.cache.serviceNames()),
+  ]);
   refuseOnlyInvalid(loaded);
   const report = reportOf(query, loaded.input, format === "json" ? "whole" : "brief");
   const head = statesText(loaded, isSet(argv, "live"), request.daemon !== undefined);

@@ -61,19 +61,13 @@ export function portReportsText(ports: readonly PortReport[], style: Style): str
 }
 
 /** All Services, or those with problems, and the count. Ends with a line feed. */
-export function allReportText({ ports, services, problemsOnly, namespace }: AllReport, style: Style): string {
-  if (services === 0) return noServicesText(namespace);
+export function allReportText({ ports, services, problemsOnly }: AllReport, style: Style): string {
+  if (services === 0) return "no Services\n";
   const read = counted(services, "Service");
   const frontends = ports.reduce((sum, { explanations }) => sum + explanations.length, 0);
   if (ports.length === 0) return `${read}: ${problemsOnly ? "no problems" : "no frontends"}\n`;
   const found = counted(frontends, "frontend");
   return `${portReportsText(ports, style)}\n${read}: ${found}${problemsOnly ? " with problems" : ""}\n`;
-}
-
-function noServicesText(namespace: AllReport["namespace"]): string {
-  if (namespace === undefined) return "no Services\n";
-  const hint = namespace.near === undefined ? "" : `; did you mean ${namespace.near}?`;
-  return `no Services in namespace ${namespace.name}${hint}\n`;
 }
 
 function briefLines(explanation: Explanation, style: Style): string[] {

@@ -1,5 +1,4 @@
 import { FAMILY_NAMES } from "../../base/family.ts";
-import { nearest } from "../../base/nearest.ts";
 import { namespaceOf, type ServiceName } from "../../model/ids.ts";
 import { type Detail, explain } from "./explain.ts";
 import type { ExplainInput } from "./explain-input.ts";
@@ -23,8 +22,6 @@ export type Report =
       readonly ports: readonly PortReport[];
       readonly services: number;
       readonly problemsOnly: boolean;
-      /** The selected namespace; if it has no Services, also the one with the most similar name. */
-      readonly namespace?: { readonly name: string; readonly near?: string | undefined } | undefined;
     }
   | { readonly kind: "not-served"; readonly service: ServiceName; readonly reason: Reason };
 
@@ -53,20 +50,17 @@ function allReport(
   input: ExplainInput,
   detail: Detail,
 ): Report {
-  const known = input.cache.serviceNames();
-  const names = known.filter((name) => namespace === undefined || namespaceOf(name) === namespace);
+  const all = input.cache.serviceNames();
+  const names = all.filter((name) => namespace === undefined || namespaceOf(name) === namespace);
   const isSelective = problemsOnly && input.live === undefined;
   const ports = allConnections(names, isSelective, from, input).map((port) =>
     portReport(port, input, detail),
   );
-  const near =
-    names.length === 0 && namespace !== undefined ? nearest(namespace, known.map(namespaceOf)) : undefined;
   return {
     kind: "all",
     problemsOnly,
     services: names.length,
     ports: problemsOnly ? ports.flatMap(withProblemsOnly) : ports,
-    namespace: namespace === undefined ? undefined : { name: namespace, near },
   };
 }
 

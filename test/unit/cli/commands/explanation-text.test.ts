@@ -50,13 +50,10 @@ test("an explanation sums up endpoints that do not fit on a screen in its text, 
   ).toHaveLength(80 + 80 + 72);
 });
 
-test.each([
-  [undefined, "no Services\n"],
-  [{ name: "shop" }, "no Services in namespace shop\n"],
-  [{ name: "shpo", near: "shop" }, "no Services in namespace shpo; did you mean shop?\n"],
-])("explain --all without Services, asked for the namespace %j, prints %j", (namespace, text) => {
-  const none = { kind: "all", ports: [], services: 0, problemsOnly: true } as const;
-  expect(allReportText(namespace === undefined ? none : { ...none, namespace }, PLAIN)).toBe(text);
+test("explain --all without Services says so", () => {
+  expect(allReportText({ kind: "all", ports: [], services: 0, problemsOnly: true }, PLAIN)).toBe(
+    "no Services\n",
+  );
 });
 
 test("a conclusion whose message names the outcome does not repeat it", () => {

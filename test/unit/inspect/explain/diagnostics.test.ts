@@ -490,3 +490,9 @@ test("explain says that a port is in a range of a feature that is off", async ()
       "10.96.0.7 belongs to Service shop/cart, which serves http (80/tcp), but not 8472/tcp; its annotation nft-proxy.io/port-ranges needs the feature port-ranges, which is off in namespace shop: see --features",
   });
 });
+
+test("explain warns of a namespace without Services, and names the nearest one", async () => {
+  const warning = /^warning: there is no Service in namespace shpo: did you mean shop\?$/;
+  const { text } = await explained(NODES + service(""), { problems: true, namespace: "shpo" }, warning);
+  expect(text).toBe("no Services\n");
+});
