@@ -4,7 +4,7 @@ import { joinParts } from "../../nft/elements.ts";
 import { LOOPBACK_NODEPORT_ADDRESSES } from "../../ruleset/loopback.ts";
 import { affinitySecondsOf, contextOf } from "../../ruleset/node-context.ts";
 import { evaluate } from "../../trace/evaluate.ts";
-import { type Outcome, summarize } from "../../trace/outcome.ts";
+import { summarize } from "../../trace/outcome.ts";
 import { differsFromDesired, liveDifferences } from "./differences.ts";
 import { explainEndpoints, listOf } from "./endpoints.ts";
 import type { ExplainInput } from "./explain-input.ts";
@@ -42,6 +42,7 @@ function explainDirect(connection: Connection, input: ExplainInput, detail: Deta
   const { outcomes, list } = evidence;
   const followed = followAllTables(connection, table, input);
   const everywhere = followed?.outcomes;
+  const summary = everywhere && summarize(everywhere);
   const verdict =
     (followed && otherTablesVerdict(connection, followed)) ??
     (live === undefined ? verdictOf(evidence) : liveVerdict(evidence, desired, table));
@@ -52,18 +53,12 @@ function explainDirect(connection: Connection, input: ExplainInput, detail: Deta
     rules: live === undefined ? "desired" : "live",
     ...(match === undefined ? {} : { frontend: explainFrontend(match, list, input) }),
     steps: detail === "brief" ? [] : explainSteps(everywhere ?? outcomes, table, listName),
-    endpoints: endpointsThroughAll(evidence, everywhere),
+    // With their shares after other software's tables, if all of these rules are understood.
+    endpoints: summary?.notUnderstood === 0 ? explainEndpoints(evidence, summary) : evidence.endpoints,
     notes: detail === "brief" ? servicePortNotes(evidence) : explainNotes(evidence, everywhere ?? outcomes),
     ...(live !== undefined && input.objectsKnown ? { differences: liveDifferences(connection, input) } : {}),
     verdict,
   };
-}
-
-/** The endpoints with their shares after other software's tables, if all of these rules are understood. */
-function endpointsThroughAll(evidence: Evidence, everywhere: readonly Outcome[] | undefined) {
-  const summary = summarize(everywhere ?? []);
-  if (everywhere === undefined || summary.notUnderstood > 0) return evidence.endpoints;
-  return explainEndpoints(evidence, summary);
 }
 
 function evidenceOf(
