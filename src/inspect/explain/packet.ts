@@ -56,30 +56,18 @@ function podInterface({ address, at, known }: Connection["from"], input: Explain
   if (at !== "pod" || localTraffic?.kind !== "interface") return "";
   const own = localTraffic.pattern.replace("*", "0");
   if (known === "assumed") return own;
-  return input.live?.interfaceTo(address) ?? (isElsewhere(address, input) ? "" : own);
-}
-
-/** Whether an address is that of a pod of another node. */
-function isElsewhere(address: string, input: ExplainInput): boolean {
-  const own = input.cache.node.name;
-  return endpointsAt(address, input).some(
-    ({ endpoint: { nodeName } }) => nodeName !== "" && nodeName !== own,
-  );
+  const { name } = input.cache.node;
+  const nodes = endpointsAt(address, input).map(({ endpoint: { nodeName } }) => nodeName || name);
+  return input.live?.interfaceTo(address) ?? (nodes.every((node) => node === name) ? own : "");
 }
 
 function sourceOf({ fromAddress, to }: Question, input: ExplainInput): Source {
   if (fromAddress !== undefined) return kindOf(fromAddress, input);
   if (isLoopback(to)) return "node";
-  return isExternal(to, input) ? "outside" : "pod";
-}
-
-/** Whether a client outside is assumed: pods seldom use external addresses of Services, or NodePorts. */
-function isExternal(address: string, input: ExplainInput): boolean {
-  const family = familyOf(address);
-  return (
-    input.host.localAddresses.has(address) ||
-    servicesAt(address, input).some(({ clusterIPs }) => clusterIPs[family] !== address)
-  );
+  const clusterIPs = servicesAt(to, input).map((service) => service.clusterIPs[familyOf(to)]);
+  // Pods seldom use external addresses of Services, or NodePorts.
+  const isExternal = input.host.localAddresses.has(to) || clusterIPs.some((address) => address !== to);
+  return isExternal ? "outside" : "pod";
 }
 
 function kindOf(address: string, input: ExplainInput): Source {
@@ -95,19 +83,17 @@ function podCidrs({ family, localTraffic }: FamilyContext, { cache }: ExplainInp
   return [...cache.node.podCIDRs[family], ...(localTraffic.kind === "sources" ? localTraffic.cidrs : [])];
 }
 
-/** The first host in the source ranges of a frontend; undefined if it allows all clients. */
+/**
+ * The first host in the source ranges of a frontend; undefined if it allows all clients. The network itself
+ * has the address before.
+ */
 function allowedAddress(question: Question, input: ExplainInput): string | undefined {
+  const family = familyOf(question.to);
   const match = matchOf(question, input);
-  const [range] = match?.frontend.guarded
-    ? match.port.service.loadBalancerSourceRanges[familyOf(question.to)]
-    : [];
-  return range === undefined ? undefined : firstHost(range);
-}
-
-/** The first address of a CIDR that a host can have: the network itself has the one before. */
-function firstHost(cidr: string): string {
-  const { first, last } = boundsOf(cidr);
-  return addressText(familyOf(cidr), last - first > 1n ? first + 1n : first);
+  const [range] = match?.frontend.guarded ? match.port.service.loadBalancerSourceRanges[family] : [];
+  if (range === undefined) return undefined;
+  const { first, last } = boundsOf(range);
+  return addressText(family, last - first > 1n ? first + 1n : first);
 }
 
 function typicalAddress(at: Source, to: string, input: ExplainInput): string {
