@@ -82,16 +82,13 @@ function differenceOf(actual: Table, desired: Table, input: ExplainInput): Diffe
   const ofFamilies = knownOf(input);
   if (!ofFamilies.has(family)) {
     const [delta] = diffRuleset({ [family]: actual }, { [family]: desired });
-    ofFamilies.set(family, delta && { delta, owners: groupBy(otherElements(delta), ownerOf) });
+    const elements = delta?.elements.flatMap(({ spec, added, deleted }) => [
+      ...added.map((element) => ({ spec, element, isMissing: true })),
+      ...deleted.map((element) => ({ spec, element, isMissing: false })),
+    ]);
+    ofFamilies.set(family, delta && { delta, owners: groupBy(elements ?? [], ownerOf) });
   }
   return ofFamilies.get(family);
-}
-
-function* otherElements({ elements }: TableDelta): Generator<OtherElement> {
-  for (const { spec, added, deleted } of elements) {
-    for (const element of added) yield { spec, element, isMissing: true };
-    for (const element of deleted) yield { spec, element, isMissing: false };
-  }
 }
 
 function ownerOf({ element: { key } }: OtherElement): string | number {

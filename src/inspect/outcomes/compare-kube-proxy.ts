@@ -53,34 +53,31 @@ export async function compareWithKubeProxy(
     })),
     sides: [KUBE_PROXY, isLive ? "nft-proxy (kernel)" : "nft-proxy (desired)"],
     diagnostics,
-    notices: [...notices, ...missingFamilies(families)],
+    notices: [
+      ...notices,
+      ...FAMILIES.filter((family) => !families.includes(family)).map(
+        (family) =>
+          `note: there is no table ${family} ${KUBE_PROXY}: ${FAMILY_NAMES[family]} is not compared`,
+      ),
+    ],
   };
-}
-
-function missingFamilies(families: readonly Family[]): string[] {
-  return FAMILIES.filter((family) => !families.includes(family)).map(
-    (family) => `note: there is no table ${family} ${KUBE_PROXY}: ${FAMILY_NAMES[family]} is not compared`,
-  );
 }
 
 async function kubeProxyTables(
   listings: readonly string[],
   { stdin, options: { nftPath } }: LoadRequest,
 ): Promise<readonly AnyTable[]> {
-  const read =
-    listings.length > 0
-      ? listings.map((file) => tablesOf(file, stdin))
-      : FAMILIES.map((family) => tablesHere(family, nftPath));
+  const nft = new NftProgram({ path: nftPath });
+  const listed = async (family: Family) => {
+    const listing = await listTableOf(nft, { family, name: KUBE_PROXY }, "json");
+    return listing === undefined ? [] : anyTables(listing);
+  };
+  const read = listings.length > 0 ? listings.map((file) => tablesOf(file, stdin)) : FAMILIES.map(listed);
   const tables = (await Promise.all(read)).flat().filter(({ name }) => name === KUBE_PROXY);
   if (tables.length > 0) return tables;
   throw badArgument(`there is no table "${KUBE_PROXY}" ${listings.length > 0 ? "in the listing" : "here"}`, {
     hint: `kube-proxy creates it in nftables mode; ${LISTING_HINT}`,
   });
-}
-
-async function tablesHere(family: Family, nftPath: string): Promise<readonly AnyTable[]> {
-  const listing = await listTableOf(new NftProgram({ path: nftPath }), { family, name: KUBE_PROXY }, "json");
-  return listing === undefined ? [] : anyTables(listing);
 }
 
 /**

@@ -21,7 +21,7 @@ export type TraceLine = TracePlace & {
     /** The packet reached the end of a base chain. */
     | { readonly kind: "policy"; readonly verdict: string }
     /** Connection tracking (nft 1.1.4 or newer), the end of a chain, and lines of future versions. */
-    | { readonly kind: "other"; readonly text: string }
+    | { readonly kind: "other" }
   );
 
 /** Whether a line of nft (1.1.3, 1.1.7) reports lost messages of the kernel. */
@@ -44,19 +44,18 @@ export function parseTraceLine(line: string): TraceLine | undefined {
     case "packet: ":
       return { ...place, kind: "packet", packet: parsePacket(rest) };
     case "rule ":
-    case "unknown rule handle ":
-      return ruleLine(place, kind === "rule " ? rest : `unknown rule ${rest}`);
+    case "unknown rule handle ": {
+      const text = kind === "rule " ? rest : `unknown rule ${rest}`;
+      const [, rule, verdict = ""] = VERDICT.exec(text) ?? [];
+      return rule === undefined
+        ? { ...place, kind: "other" }
+        : { ...place, kind: "rule", rule, verdict: verdict.trim() };
+    }
     case "policy ":
       return { ...place, kind: "policy", verdict: rest.split(" ", 1)[0] ?? "" };
     default:
-      return { ...place, kind: "other", text: rest.trim() };
+      return { ...place, kind: "other" };
   }
-}
-
-function ruleLine(place: TracePlace & { readonly id: string }, text: string): TraceLine {
-  const [, rule, verdict = ""] = VERDICT.exec(text) ?? [];
-  if (rule === undefined) return { ...place, kind: "other", text: text.trim() };
-  return { ...place, kind: "rule", rule, verdict: verdict.trim() };
 }
 
 const TRANSPORT = / (tcp|udp|udplite|sctp|dccp) sport (\d+) \1 dport (\d+)/;
