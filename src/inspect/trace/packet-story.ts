@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Hook } from "../../trace/outcome.ts";
 import type { TracedPacket, TraceLine, TracePlace } from "./trace-line.ts";
-import { HOOK_ENDS } from "./trace-rules.ts";
+import { HOOK_ENDS, LIMITED_CHAIN } from "./trace-rules.ts";
 
 /** A rule that a packet matched. */
 export interface TracedRule {
@@ -117,7 +117,6 @@ const LULL_MS = 200;
  */
 export class StoryCollector {
   readonly #table: string;
-  readonly #settingChain: string;
   readonly #clock: Pick<Clock, "now" | "monotonic">;
   readonly #open = new Map<string, OpenStory>();
   /**
@@ -128,13 +127,9 @@ export class StoryCollector {
   #hasLost = false;
   #hasEnded = false;
 
-  /**
-   * @param table the name of the tables that set the trace, which stories omit
-   * @param settingChain their chain whose rule sets it
-   */
-  constructor(table: string, settingChain: string, clock: Pick<Clock, "now" | "monotonic">) {
+  /** @param table the name of the tables that set the trace, which stories omit */
+  constructor(table: string, clock: Pick<Clock, "now" | "monotonic">) {
     this.#table = table;
-    this.#settingChain = settingChain;
     this.#clock = clock;
   }
 
@@ -198,7 +193,7 @@ export class StoryCollector {
       return [];
     }
     const packet = this.#arrived.get(id);
-    if (packet === undefined || (line.kind === "rule" && line.chain !== this.#settingChain)) return [];
+    if (packet === undefined || (line.kind === "rule" && line.chain !== LIMITED_CHAIN)) return [];
     this.#arrived.delete(id);
     return line.kind === "rule" ? this.#begin(id, packet) : [];
   }

@@ -9,7 +9,6 @@ import { isLossLine, parseTraceLine } from "./trace-line.ts";
 import {
   armTransaction,
   endTraceTransaction,
-  LIMITED_CHAIN,
   type PacketSelection,
   traceTransaction,
 } from "./trace-rules.ts";
@@ -61,7 +60,7 @@ async function* storiesOf(
   { nft, selections, durationMs, stop, follow = followLines }: TraceOptions,
 ): AsyncGenerator<PacketStory, void, undefined> {
   const now = () => systemClock.monotonic();
-  const collector = new StoryCollector(table, LIMITED_CHAIN, systemClock);
+  const collector = new StoryCollector(table, systemClock);
   const ready: PacketStory[] = [];
   const monitor = follow(nft.path, ["monitor", "trace"], (text) => {
     if (isLossLine(text)) collector.lose();

@@ -26,7 +26,7 @@ const VERSIONS = ["1.1.3", "1.1.7"] as const;
 function recorded(version: string): string[] {
   const url = new URL(`../../../fixtures/nft-trace/${version}.txt`, import.meta.url);
   // Two chains set the trace there; nft-proxy's table has one.
-  const text = readFileSync(url, "utf8").replaceAll(/ tracer [op] rule /g, " tracer c rule ");
+  const text = readFileSync(url, "utf8").replaceAll(/ tracer [op] rule /g, " tracer limited rule ");
   return text.trimEnd().split("\n");
 }
 
@@ -34,7 +34,7 @@ function collectorAt(clock: ManualClock): {
   readonly add: (text: string) => PacketStory[];
   readonly collector: StoryCollector;
 } {
-  const collector = new StoryCollector("tracer", "c", clock);
+  const collector = new StoryCollector("tracer", clock);
   const add = (text: string): PacketStory[] => {
     if (isLossLine(text)) collector.lose();
     const line = parseTraceLine(text);
@@ -47,7 +47,7 @@ function collectorAt(clock: ManualClock): {
 function storiesOf(lines: readonly string[]): PacketStory[] {
   const { add, collector } = collectorAt(new ManualClock());
   const told = lines.flatMap((line) => {
-    const [, id = ""] = /^trace id (\S+) ip6? tracer c rule/.exec(line) ?? [];
+    const [, id = ""] = /^trace id (\S+) ip6? tracer limited rule/.exec(line) ?? [];
     return [...add(line), ...(id === "" ? [] : add(passing(id)))];
   });
   return [...told, ...collector.silentFor(0)];
@@ -163,7 +163,8 @@ describe("parseTraceLine", () => {
 describe("StoryCollector", () => {
   const packet = (id: string, table = "tracer", input = "eth0", to = "10.0.0.2") =>
     `trace id ${id} ip ${table} c packet: iif "${input}" ip saddr 10.0.0.1 ip daddr ${to} tcp sport 1 tcp dport 2 `;
-  const traced = (id: string) => `trace id ${id} ip tracer c rule meta nftrace set 1 (verdict continue)`;
+  const traced = (id: string) =>
+    `trace id ${id} ip tracer limited rule meta nftrace set 1 (verdict continue)`;
   const own = (id: string) => [packet(id), traced(id)];
   const lost = "# ERROR: We lost some netlink events!";
 
@@ -425,7 +426,7 @@ describe("storyNamer", () => {
         `packet: iif "pod3" ip saddr 10.0.0.9 ip daddr ${to} tcp sport 9 tcp dport ${toPort} tcp flags == syn `;
       const { add, collector } = collectorAt(new ManualClock());
       add(`trace id 00000001 ip tracer c ${headers("10.96.0.10", 80)}`);
-      add("trace id 00000001 ip tracer c rule meta nftrace set 1 (verdict continue)");
+      add("trace id 00000001 ip tracer limited rule meta nftrace set 1 (verdict continue)");
       if (after !== undefined)
         add(`trace id 00000001 ip tracer ${HOOK_ENDS[after]} ${headers("10.1.1.1", 8080)}`);
       const [story] = collector.silentFor(0);
@@ -444,7 +445,7 @@ describe("storyNamer", () => {
       `trace id 00000001 ip nft-proxy reject-chain rule ${rule.replace("counter", "counter packets 1 bytes 60")} (verdict ${verdict})`;
     const [story] = storiesOf([
       "trace id 00000001 ip tracer c packet: ip saddr 10.0.0.9 ip daddr 10.96.0.10 tcp dport 81 ",
-      "trace id 00000001 ip tracer c rule meta nftrace set 1 (verdict continue)",
+      "trace id 00000001 ip tracer limited rule meta nftrace set 1 (verdict continue)",
       ...rules.slice(0, -1).map((rule) => line(rule, "continue")),
       line("meta mark set 0x7 masquerade", "continue"),
       line(rules.at(-1) ?? "", "drop"),
@@ -469,7 +470,7 @@ describe("storyNamer", () => {
     const headers = (to: string) => `iif "lo" ip saddr 192.0.2.2 ip daddr ${to} tcp sport 9`;
     const [story] = storiesOf([
       `trace id 00000001 ip tracer c packet: ${headers("10.96.0.10")} tcp dport 80 tcp flags == syn `,
-      "trace id 00000001 ip tracer c rule meta nftrace set 1 (verdict continue)",
+      "trace id 00000001 ip tracer limited rule meta nftrace set 1 (verdict continue)",
       `${own} nat-prerouting packet: ${headers("10.96.0.10")} tcp dport 80 `,
       `${own} services rule meta priority set ip daddr . meta l4proto . th dport map @lists goto balancing (verdict goto balancing)`,
       `${own} balancing rule meta priority vmap @balancers (verdict goto balance-1)`,
