@@ -40,11 +40,12 @@ export interface AffinityEntry extends DynamicEntry {
 /** The kernel's tables, and other facts of the kernel that `--live` uses. */
 export interface LiveRules {
   readonly ruleset: Ruleset;
-  readonly otherTables: OtherTables;
+  /** Absent if only nft-proxy's own are followed. */
+  readonly otherTables?: OtherTables;
   /** Returns the interface to which an address is routed; undefined if unknown. */
   readonly interfaceTo: (address: string) => string | undefined;
-  /** The affinity entries of the client in question. */
-  readonly affinityEntries: readonly AffinityEntry[];
+  /** The affinity entries of the client in question; absent if it is not known. */
+  readonly affinityEntries?: readonly AffinityEntry[];
 }
 
 /**

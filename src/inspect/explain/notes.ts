@@ -115,7 +115,7 @@ function affinityNotes({ match, outcomes, input: { live } }: Evidence): Note[] {
   const cut =
     wanted === 0 || first.timeout === wanted ? "" : ` (${why}; the Service asks for ${durationText(wanted)})`;
   const message = `the client keeps its endpoint until it has made no new connection for ${durationText(first.timeout)}${cut}, or the endpoint is removed; affinity is per Service port and policy`;
-  const entries = live?.affinityEntries.filter(({ map }) => map === first.map);
+  const entries = live?.affinityEntries?.filter(({ map }) => map === first.map);
   const before = entries?.find(({ key }) => key === first.key) ?? entries?.[0];
   const known =
     before === undefined

@@ -179,7 +179,7 @@ type FollowedConnection = NonNullable<ReturnType<typeof followAllTables>>;
  */
 export function followAllTables(connection: Connection, own: Table | undefined, input: ExplainInput) {
   const { live } = input;
-  if (live === undefined || live.otherTables.tables.length === 0) return undefined;
+  if (live?.otherTables === undefined || live.otherTables.tables.length === 0) return undefined;
   const { otherTables, affinityEntries } = live;
   const listed: AnyTable[] = [...otherTables.tables];
   if (own !== undefined) listed.splice(otherTables.older[own.family], 0, own);

@@ -72,8 +72,6 @@ export async function loadExplainInput(
   return { input, diagnostics, notices, missingNode, origin };
 }
 
-const NO_TABLES: LiveRules["otherTables"] = { tables: [], older: { ip: 0, ip6: 0 } };
-
 async function liveRules(
   { options, daemon }: LoadRequest,
   ruleset: Ruleset,
@@ -81,7 +79,7 @@ async function liveRules(
 ): Promise<LiveRules> {
   const interfaceTo = await interfaceLookup(hostFiles);
   // Only nft-proxy's own tables record refusals.
-  if (query === undefined) return { ruleset, interfaceTo, otherTables: NO_TABLES, affinityEntries: [] };
+  if (query === undefined) return { ruleset, interfaceTo };
   const nft = listingNft(options.nftPath);
   // The daemon pauses its syncs meanwhile: during syncs, nft may never finish listing thousands of sets.
   const listed = daemon === undefined ? undefined : await askDaemon(daemon.socket, "others");
@@ -89,9 +87,7 @@ async function liveRules(
   const question = query.kind === "connection" ? query.question : undefined;
   const table = question && ruleset[familyOf(question.to)];
   const spec = table?.sets.get(AFFINITY)?.spec;
-  if (question?.fromAddress === undefined || table === undefined || spec === undefined) {
-    return { ...tables, affinityEntries: [] };
-  }
+  if (question?.fromAddress === undefined || table === undefined || spec === undefined) return tables;
   const { fromAddress, to, protocol, port } = question;
   const reader = await openTables(nft, systemClock);
   const entries = frontendsOf([table], to, protocol, port, FRONTEND_KINDS)
