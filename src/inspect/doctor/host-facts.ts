@@ -38,16 +38,6 @@ export const doctorHost: DoctorHost = {
   get: getAnswer,
 };
 
-/** Result of probing nft for the features that our transactions need. */
-export interface NftFact {
-  /** The configured path or name. */
-  readonly path: string;
-  /** The line of `nft --version`; undefined when it did not print one. */
-  readonly version: string | undefined;
-  /** Why it cannot be used; undefined if it can. */
-  readonly problem?: { readonly message: string; readonly hint: string | undefined };
-}
-
 /** The state of the health checks at `url`. */
 export type HealthFact =
   | { readonly kind: "off" }
@@ -92,16 +82,20 @@ export async function gatherFacts(host: DoctorHost, nft: Nft, settingPaths: read
   };
 }
 
-/** Probes the version and the required features of our nft. Never rejects. */
-export async function gatherNft(nft: Nft): Promise<NftFact> {
-  const found = { path: nft.path, version: await nftVersion(nft).catch(() => undefined) };
-  try {
-    await probeNft(nft, requiredFeatures());
-    return found;
-  } catch (error) {
+/** Probes the version and the features that our transactions need of our nft. Never rejects. */
+export async function gatherNft(nft: Nft) {
+  const problemOf = (error: unknown) => {
     const hint = error instanceof AppError ? error.hint : undefined;
-    return { ...found, problem: { message: messageOf(error), hint } };
-  }
+    return { message: messageOf(error), hint };
+  };
+  return {
+    /** The configured path or name. */
+    path: nft.path,
+    /** The line of `nft --version`; undefined when it did not print one. */
+    version: await nftVersion(nft).catch(() => undefined),
+    /** Why it cannot be used; undefined if it can. */
+    problem: await probeNft(nft, requiredFeatures()).then(() => undefined, problemOf),
+  };
 }
 
 /**

@@ -2,7 +2,6 @@ import { AppError } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
 import { groupBy } from "../../base/group-by.ts";
 import { FEATURES } from "../../features/registry.ts";
-import type { ExplainedClient, ExplainedRefusal } from "../../features/seam/command.ts";
 import {
   lastPacketAt,
   type RefusalEntry,
@@ -19,7 +18,6 @@ import { compareAddresses } from "../../model/ip.ts";
 import { podNames } from "../../model/pod-names.ts";
 import { AllowedClients, type FeatureRefusal, refusedFrontend } from "../../ruleset/refusal-causes.ts";
 import { askDaemon, type RunningDaemon } from "../../socket/daemon-client.ts";
-import type { Result } from "../connection-result.ts";
 import { explain } from "../explain/explain.ts";
 import type { ExplainInput } from "../explain/explain-input.ts";
 import type { Verdict } from "../explain/explanation.ts";
@@ -27,25 +25,11 @@ import { matchOf, servicesAt } from "../explain/match.ts";
 import { connectionOf } from "../explain/packet.ts";
 import { isNamed, type ServiceArgument } from "../explain/query.ts";
 
-/** A client whose packets were refused or dropped. */
-export interface RefusedClient extends ExplainedClient {
-  /** RFC 3339: the time of the first packet, up to half a minute late; absent if it is not recorded. */
-  readonly firstAt?: string | undefined;
-}
-
 /** The refusals of one destination, with their cause as in `explain`. */
-export interface RefusedDestination
-  extends Omit<ExplainedRefusal, "cause" | "clients">,
-    Omit<Verdict, "result"> {
-  readonly packets: number;
-  /** The earliest time of all clients; absent if that of any client is unknown. */
-  readonly firstAt?: string | undefined;
-  readonly lastAt: string;
-  /** The latest first. */
-  readonly clients: readonly RefusedClient[];
-  /** The outcome of such a connection now; `served` if the cause is gone. */
-  readonly now: Result;
-}
+export type RefusedDestination = Readonly<ReturnType<typeof explained>>;
+
+/** A client whose packets were refused or dropped. */
+export type RefusedClient = RefusedDestination["clients"][number];
 
 /** Selects the refusals to report. */
 export interface RefusalFilter {
@@ -106,7 +90,7 @@ function explained(
   pods: ReadonlyMap<string, string>,
   allowed: AllowedClients,
   now: number,
-): RefusedDestination {
+) {
   const latest = group[0] as RefusalEntry;
   const connection = connectionFor(latest, input);
   const match = matchOf(connection, input);
@@ -117,19 +101,24 @@ function explained(
     address,
     port,
     protocol,
+    /** Absent if no Service serves the destination. */
     service: match?.port.service.name,
     servicePort: match?.port.spec.name,
     packets: group.reduce((sum, { packets }) => sum + packets, 0),
+    /** RFC 3339; absent if that of any client is unknown. */
     firstAt: firstOf(group, now),
     lastAt: timeText(lastPacketAt(latest, now)),
+    /** The latest first. */
     clients: group.map((entry) => ({
       address: entry.client,
       // A Pod in the host's network shares its address with all programs of the host.
       pod: input.host.localAddresses.has(entry.client) ? "" : (pods.get(entry.client) ?? ""),
       packets: entry.packets,
+      /** RFC 3339: the time of the first packet, up to half a minute late; absent if it is not recorded. */
       firstAt: firstOf([entry], now),
       lastAt: timeText(lastPacketAt(entry, now)),
     })),
+    /** The outcome of such a connection now; `served` if the cause is gone. */
     now: result,
     ...reason,
   };

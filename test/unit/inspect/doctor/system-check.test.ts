@@ -14,7 +14,7 @@ import {
 function judged(check: CheckName, facts: Partial<SystemFacts>): HostFinding[] {
   const all = judgeSystem({
     families: ["ip", "ip6"],
-    nft: { path: "nft", version: "v1.1.3" },
+    nft: { path: "nft", version: "v1.1.3", problem: undefined },
     hostNfts: [],
     kernel: { release: undefined, config: undefined, isBigEndian: false },
     processStatus: undefined,
@@ -25,7 +25,7 @@ function judged(check: CheckName, facts: Partial<SystemFacts>): HostFinding[] {
   return all.filter((one) => one.check === check);
 }
 
-const nft = (version: string | undefined) => ({ path: "nft", version });
+const nft = (version: string | undefined) => ({ path: "nft", version, problem: undefined });
 
 const CONFIG = `CONFIG_NF_TABLES=y
 CONFIG_NF_CONNTRACK=m
