@@ -9,7 +9,6 @@ import { portsText } from "../../ruleset/keys.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import { type FrontendView, type ServicePortView, viewService } from "../../ruleset/service-view.ts";
 import type { ExplainInput } from "./explain-input.ts";
-import type { Connection } from "./explanation.ts";
 import { connectionOf, type GivenClient, type Question, reachedAddress } from "./packet.ts";
 import { portSpecText } from "./words.ts";
 
@@ -43,10 +42,7 @@ export function isNamed({ service, spec }: ServicePort, { service: name, port }:
 }
 
 /** A connection to each frontend of one Service port, in one family. */
-export interface PortConnections {
-  readonly port: ServicePort;
-  readonly connections: readonly Connection[];
-}
+export type PortConnections = Readonly<ReturnType<typeof portConnections>[number]>;
 
 /**
  * Makes a connection to each frontend of a Service. Without a given client, it comes from a pod to the
@@ -101,7 +97,7 @@ function portConnections(
   from: GivenClient,
   input: ExplainInput,
   asked?: number,
-): PortConnections[] {
+) {
   if (from.fromAddress !== undefined && familyOf(from.fromAddress) !== port.family) return [];
   const { protocol } = port.spec;
   const isAsked = from.fromAddress !== undefined || from.source !== undefined;
