@@ -193,9 +193,7 @@ interface Guarded {
 
 /** Whether only some clients are served, and the client was assumed. */
 export function dependsOnClient(result: Result, { connection, match }: Guarded): boolean {
-  if (result !== "served" || connection.from.known === "given" || !match?.frontend.guarded) return false;
-  // A range of all addresses allows every client.
-  return !rangesOf(match).some((range) => range.endsWith("/0"));
+  return result === "served" && connection.from.known !== "given" && match?.frontend.guarded === true;
 }
 
 /** The verdict for an assumed client: names the ranges, and the outcome for a client within them. */
