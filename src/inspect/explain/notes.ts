@@ -172,8 +172,8 @@ function sourceRangeNotes({ frontend, port: { service, family } }: Match): Note[
 function conflictNotes({ port, frontend, losers }: Match): Note[] {
   if (losers.length === 0) return [];
   const why = hasClusterIP(port, frontend.address) ? "has it as its cluster IP" : "is older and has it";
-  const others = listTextOf(losers, portText);
-  const message = `the same address and port is also wanted by ${others}; ${port.service.name} ${why}`;
+  const others = `${listTextOf(losers, portText)} also ${losers.length === 1 ? "wants" : "want"}`;
+  const message = `${others} this address and port; ${port.service.name} ${why}`;
   return [{ topic: "conflict", message }];
 }
 

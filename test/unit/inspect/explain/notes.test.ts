@@ -151,6 +151,26 @@ describe("the note on timeouts", () => {
   });
 });
 
+test.each([
+  [["x/l1"], "x/l1 port 80/tcp also wants"],
+  [["x/l1", "x/l2"], "x/l1 port 80/tcp and x/l2 port 80/tcp also want"],
+])("a note names the other Services of an external IP: %j", (names, others) => {
+  const externalIPs = ["203.0.113.7"];
+  const of = inputOf({}, undefined, { externalIPs });
+  for (const [i, name] of names.entries())
+    of.cache.putService(service({ name, createdAt: 2000, clusterIPs: [`10.96.0.2${i}`], externalIPs }));
+  const renderer = new Renderer(of.cache, of.nodeContext);
+  renderer.update(of.cache.serviceNames());
+  const { notes } = explain(connectionOf({ to: "203.0.113.7", port: 80, protocol: "tcp" }, of), {
+    ...of,
+    state: renderer.state,
+  });
+  expect(notes).toContainEqual({
+    topic: "conflict",
+    message: `${others} this address and port; default/web is older and has it`,
+  });
+});
+
 test("a Service port without room for session affinity is served, and a note gives the reason", () => {
   const services = ["a/old", "b/new"].map((name, i) =>
     service({ name, createdAt: i, clusterIPs: [`10.96.0.1${i}`], affinitySeconds: 600 }),
