@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { explain } from "../../../../src/inspect/explain/explain.ts";
 import { type ExplainInput, hostOf } from "../../../../src/inspect/explain/explain-input.ts";
 import { connectionOf, packetOf, type Question } from "../../../../src/inspect/explain/packet.ts";
+import { allConnections } from "../../../../src/inspect/explain/query.ts";
 import type { Rule } from "../../../../src/nft/ast/json.ts";
 import { anyTables } from "../../../../src/nft/canonical/any-tables.ts";
 import { Renderer } from "../../../../src/ruleset/renderer.ts";
@@ -25,7 +26,7 @@ function input(
       service({ externalIPs: ["203.0.113.7"] }),
       service({
         name: "default/fenced",
-        clusterIPs: ["10.96.0.11"],
+        clusterIPs: ["10.96.0.11", "fd00:10:96::11"],
         loadBalancerIPs: ["203.0.113.8"],
         sourceRanges: ["198.51.100.64/26"],
       }),
@@ -50,6 +51,15 @@ function input(
 function from(question: Partial<Question>, of = input()) {
   return connectionOf({ to: "10.96.0.10", port: 80, protocol: "tcp", ...question }, of).from;
 }
+
+test.each([
+  ["198.51.100.9", ["10.96.0.11", "203.0.113.8", "10.96.0.10", "203.0.113.7"]],
+  ["2001:db8::9", ["fd00:10:96::11"]],
+])("the client %s asks about the frontends of its family alone, of all Services", (fromAddress, all) => {
+  const of = input();
+  const ports = allConnections(of.cache.serviceNames(), false, { fromAddress }, of);
+  expect(ports.flatMap(({ connections }) => connections.map(({ to }) => to))).toEqual(all);
+});
 
 describe("the source of a connection", () => {
   test.each([
