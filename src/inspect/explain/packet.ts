@@ -56,9 +56,11 @@ function podInterface({ address, at, known }: Connection["from"], input: Explain
   if (at !== "pod" || localTraffic?.kind !== "interface") return "";
   const own = localTraffic.pattern.replace("*", "0");
   if (known === "assumed") return own;
+  const routed = input.live?.interfaceTo(address);
+  if (routed !== undefined) return routed;
   const { name } = input.cache.node;
   const nodes = endpointsAt(address, input).map(({ endpoint: { nodeName } }) => nodeName || name);
-  return input.live?.interfaceTo(address) ?? (nodes.every((node) => node === name) ? own : "");
+  return nodes.every((node) => node === name) ? own : "";
 }
 
 function sourceOf({ fromAddress, to }: Question, input: ExplainInput): Source {
@@ -83,15 +85,13 @@ function podCidrs({ family, localTraffic }: FamilyContext, { cache }: ExplainInp
   return [...cache.node.podCIDRs[family], ...(localTraffic.kind === "sources" ? localTraffic.cidrs : [])];
 }
 
-/**
- * The first host in the source ranges of a frontend; undefined if it allows all clients. The network itself
- * has the address before.
- */
+/** The first host in the source ranges of a frontend; undefined if it allows all clients. */
 function allowedAddress(question: Question, input: ExplainInput): string | undefined {
   const family = familyOf(question.to);
   const match = matchOf(question, input);
   const [range] = match?.frontend.guarded ? match.port.service.loadBalancerSourceRanges[family] : [];
   if (range === undefined) return undefined;
+  // The first address of a CIDR that a host can have: the network itself has the one before.
   const { first, last } = boundsOf(range);
   return addressText(family, last - first > 1n ? first + 1n : first);
 }
