@@ -9,6 +9,7 @@ import { portsText } from "../../ruleset/keys.ts";
 import { contextOf } from "../../ruleset/node-context.ts";
 import { type FrontendView, type ServicePortView, viewService } from "../../ruleset/service-view.ts";
 import type { ExplainInput } from "./explain-input.ts";
+import type { Connection } from "./explanation.ts";
 import { connectionOf, type GivenClient, type Question, reachedAddress } from "./packet.ts";
 import { portSpecText } from "./words.ts";
 
@@ -42,7 +43,10 @@ export function isNamed({ service, spec }: ServicePort, { service: name, port }:
 }
 
 /** A connection to each frontend of one Service port, in one family. */
-export type PortConnections = Readonly<ReturnType<typeof portConnections>[number]>;
+export interface PortConnections {
+  readonly port: ServicePort;
+  readonly connections: readonly Connection[];
+}
 
 /**
  * Makes a connection to each frontend of a Service. Without a given client, it comes from a pod to the
@@ -97,7 +101,7 @@ function portConnections(
   from: GivenClient,
   input: ExplainInput,
   asked?: number,
-) {
+): PortConnections[] {
   if (from.fromAddress !== undefined && familyOf(from.fromAddress) !== port.family) return [];
   const { protocol } = port.spec;
   const isAsked = from.fromAddress !== undefined || from.source !== undefined;

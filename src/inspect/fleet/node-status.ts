@@ -42,7 +42,19 @@ export interface FleetNode {
 }
 
 /** Values from the metrics of a node. */
-export type FleetMetrics = NonNullable<ReturnType<typeof metricsOf>>;
+export interface FleetMetrics {
+  readonly version: string;
+  /** Repairs of changes by other programs, since the start. */
+  readonly driftRepairs: number;
+  /** Packets of new connections that the rules refused or dropped, since the start. */
+  readonly refused: number;
+  /** Endpoints that get no new connections because they do not answer the node: at most 100. */
+  readonly ejected: readonly { readonly endpoint: string; readonly service: string }[];
+  /** 99th percentile of the time from a change to its rules, seconds; absent without a change. */
+  readonly lagP99?: number;
+  /** The upper limit of the measured range, seconds; instead of `lagP99` if that is above it. */
+  readonly lagP99Above?: number;
+}
 
 /**
  * The endpoints that nodes eject, as `10.244.1.12:8080` with one of its Services, those of most nodes first.
@@ -179,10 +191,14 @@ function foreignAnswer({ status, body }: HttpAnswer, health: ProxyHealth | undef
   return `HTTP status ${status}${status === 200 ? ": not the answer of nft-proxy" : ""}`;
 }
 
-type Sample = ReturnType<typeof sampleOf>[number];
+interface Sample {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
 
 /** Parses the metrics of one nft-proxy in Prometheus' text format; undefined for those of another program. */
-function metricsOf(text: string) {
+function metricsOf(text: string): FleetMetrics | undefined {
   const samples = text.split("\n").flatMap(sampleOf);
   const of = (name: string) => samples.filter((sample) => sample.name === `nft_proxy_${name}`);
   const sum = (name: string) => of(name).reduce((total, { value }) => total + value, 0);
@@ -190,11 +206,8 @@ function metricsOf(text: string) {
   if (build === undefined) return undefined;
   return {
     version: build.labels.version ?? "",
-    /** Repairs of changes by other programs, since the start. */
     driftRepairs: sum("drift_repairs_total"),
-    /** Packets of new connections that the rules refused or dropped, since the start. */
     refused: sum("refused_packets_total"),
-    /** Endpoints that get no new connections because they do not answer the node: at most 100. */
     ejected: of("endpoint_ejected").map(({ labels: { namespace, service, endpoint = "" } }) => {
       return { endpoint, service: `${namespace}/${service}` };
     }),
@@ -205,26 +218,17 @@ function metricsOf(text: string) {
 /** Maximum length of a line of metrics; ours are shorter. Those of another program take quadratic time. */
 const LONGEST_LINE = 2000;
 
-function sampleOf(line: string) {
+function sampleOf(line: string): Sample[] {
   if (line.length > LONGEST_LINE) return [];
   const [, name = "", labels = "", value] = /^(nft_proxy_\w+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? [];
   if (value === undefined) return [];
   const pairs = labels.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g);
   const texts = Array.from(pairs, ([, key = "", text = ""]) => [key, text]);
-  const all: Readonly<Record<string, string>> = Object.fromEntries(texts);
-  return [{ name, labels: all, value: Number(value) }];
-}
-
-/** The 99th percentile of the time from a change to its rules, seconds. */
-interface Lag {
-  /** Absent without a change. */
-  readonly lagP99?: number;
-  /** The upper limit of the measured range; instead of `lagP99` if that is above it. */
-  readonly lagP99Above?: number;
+  return [{ name, labels: Object.fromEntries(texts), value: Number(value) }];
 }
 
 /** Returns the upper bound of the histogram bucket with the 99th percentile of the lag. */
-function lagOf(buckets: readonly Sample[]): Lag {
+function lagOf(buckets: readonly Sample[]): Pick<FleetMetrics, "lagP99" | "lagP99Above"> {
   const boundOf = ({ labels: { le } }: Sample) => (le === "+Inf" ? Number.POSITIVE_INFINITY : Number(le));
   const sorted = buckets
     .map((bucket) => ({ bound: boundOf(bucket), value: bucket.value }))
