@@ -25,7 +25,6 @@ import type { ExplainedStep } from "./explanation.ts";
 import { decisionText, isOtherTable } from "./other-tables.ts";
 import { drawnText, refusalWords, wordsOf } from "./words.ts";
 
-/** A step so far. */
 interface OpenStep extends Omit<ExplainedStep, "elements"> {
   readonly elements: Set<string>;
   probability: number;
@@ -44,12 +43,12 @@ export function explainSteps(
 ): ExplainedStep[] {
   const order: OpenStep[] = [];
   const merged = new Map<string, OpenStep>();
-  // Outcomes of a random choice share the steps before it.
+  // Outcomes of a random choice share step objects: each gets its words once, its probabilities add up.
   const seen = new Map<Step, OpenStep | undefined>();
   const mergedStep = (step: Step, at: number): OpenStep | undefined => {
     if (!("chain" in step)) return undefined;
-    const isOwn = step.kind === "rule" && !isOtherTable(step.table);
-    const message = isOwn ? stepWords(step, listName) : otherStepWords(step);
+    const isOwnRule = step.kind === "rule" && !isOtherTable(step.table);
+    const message = isOwnRule ? stepWords(step, listName) : otherStepWords(step);
     if (message === undefined) return undefined;
     const index = step.kind === "policy" ? "policy" : step.index;
     const key = `${step.hook} ${step.table.family} ${step.table.name} ${step.chain} ${index} ${message}`;
@@ -57,18 +56,19 @@ export function explainSteps(
       hook: step.hook,
       ...(isOtherTable(step.table) ? { table: `${step.table.family} ${step.table.name}` } : {}),
       chain: step.chain,
-      rule: isOwn ? stepRuleText(step) : decisionText(step),
+      rule: isOwnRule ? stepRuleText(step) : decisionText(step),
       elements: new Set<string>(),
       message,
       probability: 0,
     };
     if (!merged.has(key)) order.splice(at, 0, entry);
     merged.set(key, entry);
-    const effects = isOwn ? step.effects : [];
+    const effects = isOwnRule ? step.effects : [];
     for (const text of effects.flatMap((effect) => foundText(effect, table))) entry.elements.add(text);
     return entry;
   };
   for (const { steps, probability } of outcomes) {
+    // The place after the previous step of this outcome.
     let at = 0;
     for (const step of steps) {
       const entry = seen.has(step) ? seen.get(step) : mergedStep(step, at);
@@ -105,7 +105,10 @@ export type ListNames = (id: number) => string;
 
 type EffectOf<Kind extends Effect["kind"]> = Extract<Effect, { readonly kind: Kind }>;
 
-/** The facts of an effect that {@link stepWords} needs. A traced rule lacks keys, choices and targets. */
+/**
+ * What is known of an effect. The kernel's trace shows that a rule found, drew, assigned or translated, not
+ * with which key, number or target.
+ */
 export type KnownEffect =
   | Exclude<Effect, { readonly kind: "found" | "dnat" | "random" | "assigned" }>
   | (Omit<EffectOf<"found">, "key"> & { readonly key?: string })
@@ -207,6 +210,7 @@ const FOUND: NonNullable<FeatureWords["found"]> = {
   [SOURCE_RANGE_LISTS]: "guarded by source ranges",
   [HAIRPIN_CONNECTIONS]: "the endpoint is the client itself",
 };
+/** By the names of sets of clients. */
 const BEYOND = wordsOf("beyond");
 const RESETS = wordsOf("resets");
 const TRANSLATIONS = wordsOf("translations");
@@ -219,7 +223,7 @@ function stopWords(how: string, { chain }: RuleEffects, isDropped: boolean): str
 
 function choiceWords(choices: number, { chain }: RuleEffects): string | undefined {
   const role = chainRole(chain);
-  // In other chains, a lookup key may include a constant, which looks like a choice of one.
+  // Elsewhere, a draw of one is only a constant in a lookup key.
   if (role?.kind !== "draw" && role?.kind !== "choose")
     return choices === 1 ? undefined : `one of ${choices} at random`;
   if (choices === 1) return "the only endpoint";
@@ -242,7 +246,7 @@ function foundWords(
       return isShortcut ? `pods and this node reach the endpoints of the whole cluster: ${list}` : list;
     }
     case CLUSTER_IPS:
-      // Without the mark, there is no effect.
+      // A lookup that sets no mark changes nothing, so it gets no line.
       return step.effects.some(({ kind }) => kind === "assigned")
         ? "a cluster IP, and not from a pod: marked to be masqueraded"
         : undefined;
