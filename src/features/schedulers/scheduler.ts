@@ -36,7 +36,7 @@ export function ownSchedulerOf({ features }: Pick<Service, "features">): Schedul
   return (features?.[FEATURE] as OwnScheduler | undefined)?.scheduler;
 }
 
-/** The scheduler of Services that name none; an older daemon has no setting. */
+/** The scheduler of Services that name none; `random` without a setting. */
 export function defaultScheduler({ settings }: Pick<FamilyContext, "settings">): Scheduler {
   return (settings as Partial<OwnScheduler>).scheduler ?? "random";
 }

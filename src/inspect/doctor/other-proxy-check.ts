@@ -94,8 +94,8 @@ function tracesByMode({
   const tables = new Set(chains.map(({ table }) => table));
   const [ofIptables, ofIpvs] = [tablesWith("KUBE-NODEPORTS"), tablesWith("KUBE-NODE-PORT")];
   return {
-    // ipvs mode has a chain KUBE-SERVICES, too. Source: {@link
-    // https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/proxy/ipvs/proxier.go}
+    // Both modes have a chain KUBE-SERVICES; iptables mode also KUBE-NODEPORTS, ipvs mode KUBE-NODE-PORT.
+    // Source: https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/proxy/ipvs/proxier.go
     iptables: tablesWith("KUBE-SERVICES").filter(
       (table) => ofIptables.includes(table) || !ofIpvs.includes(table),
     ),
