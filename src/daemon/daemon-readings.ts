@@ -5,7 +5,7 @@ import type { EventRecorder } from "./events/event-recorder.ts";
 import { affinityCrowdedEvent, featureEvent, serviceSubject } from "./events/events.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { Proxier } from "./proxier.ts";
-import { AffinityPoller } from "./readings/affinity-poller.ts";
+import { affinityPoller } from "./readings/affinity-poller.ts";
 
 /** Readings of the entries that packets added to our tables: periodic, or on demand. */
 export type Readings = Readonly<ReturnType<typeof createReadings>>;
@@ -20,7 +20,7 @@ export function createReadings(
   const { nodeName, tables, nft, system, logger, dryRun } = input;
   const { cache, loop, reconciler } = proxier;
   return {
-    affinity: new AffinityPoller({
+    affinity: affinityPoller({
       clock: system.clock,
       logger,
       tables,

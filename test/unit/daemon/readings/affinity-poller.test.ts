@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { AffinityPoller, excessEntries } from "../../../../src/daemon/readings/affinity-poller.ts";
+import { affinityPoller, excessEntries } from "../../../../src/daemon/readings/affinity-poller.ts";
 import type { ClientLimits } from "../../../../src/features/client-limits/limits.ts";
 import { NftRefusedError } from "../../../../src/kernel/nft-errors.ts";
 import type { Transaction } from "../../../../src/nft/ast/json.ts";
@@ -73,7 +73,7 @@ function watching(size = 100, clientLimits?: ClientLimits) {
     return { bytes: 0, durationMs: 0 };
   };
   const clock = new ManualClock();
-  const watch = new AffinityPoller({
+  const watch = affinityPoller({
     clock,
     logger,
     state: () => state,
@@ -130,7 +130,7 @@ function watching(size = 100, clientLimits?: ClientLimits) {
 const countOf = (map: ReadonlyMap<string, number>, id: number) =>
   [...map.keys()].filter((key) => key.startsWith(`${id} `)).length;
 
-describe("AffinityPoller", () => {
+describe("affinityPoller", () => {
   test("reads 5 s after the first sync, then every minute, and not once it is stopped", async () => {
     const { watch, clock, remember, idOf, lists } = watching();
     remember(idOf(0), 3);
