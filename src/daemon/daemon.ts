@@ -8,7 +8,7 @@ import type { DaemonInput } from "./daemon-input.ts";
 import { createReadings } from "./daemon-readings.ts";
 import { daemonServers, metricsRoutes } from "./daemon-servers.ts";
 import { daemonSocketRoutes } from "./daemon-socket.ts";
-import { EventRecorder, NO_EVENTS } from "./events/event-recorder.ts";
+import { eventRecorder, NO_EVENTS } from "./events/event-recorder.ts";
 import { failedServerEvent, implausibleListEvent, nodeSubject, startingEvent } from "./events/events.ts";
 import { annotationEvents, syncEvents } from "./events/sync-events.ts";
 import { type HealthTracker, isServed } from "./health/health.ts";
@@ -40,7 +40,7 @@ export async function createDaemon(input: DaemonInput) {
   warnWithoutClusterCIDR(current, logger);
   const metrics = new Metrics();
   metrics.observe("started", { version: input.version, ...input.hostVersions });
-  const events = new EventRecorder({
+  const events = eventRecorder({
     send: dryRun ? NO_EVENTS : input.objects.sendEvent,
     clock,
     logger,

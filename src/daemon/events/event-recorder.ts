@@ -43,7 +43,7 @@ export function eventSender(client: ApiClient): SendEvent {
   };
 }
 
-/** Options of {@link EventRecorder}. */
+/** Options of {@link eventRecorder}. */
 export interface EventRecorderOptions {
   readonly send: SendEvent;
   readonly clock: Clock;
@@ -107,137 +107,127 @@ const MOST_WAITING = 50;
 /** Time that stopping waits for Events, as the kubelet kills a pod that takes 10 s to end. Milliseconds. */
 const STOP_WITHIN = 2000;
 
+/** Records Events. */
+export type EventRecorder = ReturnType<typeof eventRecorder>;
+
 /**
  * Records Events. Its caller neither waits nor fails. A repeated Event is counted in its series. Events that
  * the API server does not accept at the first attempt are dropped; the log has all of them.
  */
-export class EventRecorder {
-  readonly #options: EventRecorderOptions;
-  readonly #failures: FailureLog;
-  readonly #series = new Map<string, Series>();
+export function eventRecorder(options: EventRecorderOptions) {
+  const { send, clock, logger, instance, makeId = newId, random = Math.random, onDropped } = options;
+  const failures = new FailureLog({ clock, logger }, "send Events to the API server", "");
+  const known = new Map<string, Series>();
   /** Number of waiting Events by namespace, "" for the node. */
-  readonly #waiting = new Map<string, number>();
-  #queue: Promise<void> = Promise.resolve();
-  readonly #ofNode: NamespaceTokens;
-  readonly #ofNamespaces: NamespaceTokens;
-  #timer: Timer | undefined;
-  #stopped = false;
+  const waiting = new Map<string, number>();
+  const ofNode = new NamespaceTokens(clock, OF_NODE);
+  const ofNamespaces = new NamespaceTokens(clock, OF_NAMESPACE);
+  let queue: Promise<void> = Promise.resolve();
+  let timer: Timer | undefined;
+  let isStopped = false;
   /** Whether sending has ended. */
-  #closed = false;
+  let isClosed = false;
 
-  constructor(options: EventRecorderOptions) {
-    this.#options = options;
-    this.#failures = new FailureLog(options, "send Events to the API server", "");
-    this.#ofNode = new NamespaceTokens(options.clock, OF_NODE);
-    this.#ofNamespaces = new NamespaceTokens(options.clock, OF_NAMESPACE);
-  }
-
-  record(given: EventNote): void {
-    if (this.#stopped) return;
-    const event = boundedEvent(given);
-    const now = this.#options.clock.monotonic();
-    const key = JSON.stringify(event);
-    const known = this.#series.get(key);
-    if (known !== undefined && isKept(known, now)) {
-      known.count += 1;
-      known.lastAt = now;
-      if (known.isCommon) return;
-      this.#timer ??= this.#options.clock.after(SERIES_INTERVAL, () => this.#reportSeries());
-      return;
-    }
-    const { namespace } = event.regarding;
-    const tokens = namespace === "" ? this.#ofNode : this.#ofNamespaces;
-    if (tokens.take(namespace) !== undefined) this.#create(key, event, now);
-    else this.#drop(event);
-  }
-
-  /** Stops recording. Resolves when all Events are sent, after at most 2 s; the rest is dropped. */
-  async stop(): Promise<void> {
-    this.#stopped = true;
-    this.#timer?.cancel();
-    let timeout: Timer | undefined;
-    const timedOut = new Promise<void>((resolve) => {
-      timeout = this.#options.clock.after(STOP_WITHIN, resolve);
-    });
-    await Promise.race([this.#queue, timedOut]);
-    timeout?.cancel();
-    this.#closed = true;
-  }
-
-  /** @param now on the monotonic clock */
-  #create(key: string, event: EventNote, now: number): void {
-    const { instance, clock, makeId = newId, random = Math.random } = this.#options;
-    const isCommon = event.clusterKey !== undefined;
-    const id = isCommon ? commonId(event) : makeId();
-    const object = eventObject(event, { instance, id, at: clock.now() });
-    const path = `/apis/events.k8s.io/v1/namespaces/${eventNamespace(event.regarding)}/events`;
-    this.#remember(key, {
-      path: `${path}/${object.metadata.name}`,
-      about: event.regarding.namespace,
-      count: 1,
-      reported: 1,
-      lastAt: now,
-      isCommon,
-      createdAt: now,
-    });
-    const send = () =>
-      this.#send("POST", path, event.regarding.namespace, object, () => {
-        this.#series.delete(key);
-        this.#drop(event);
-      });
-    if (isCommon) clock.after(random() * COMMON_SPREAD, send);
-    else send();
-  }
-
-  #drop(event: EventNote): void {
-    const { logger, onDropped } = this.#options;
+  const drop = (event: EventNote) => {
     onDropped(event);
     logger.debug({ reason: event.reason, note: event.note }, "Event not delivered");
-  }
+  };
 
-  #reportSeries(): void {
-    this.#timer = undefined;
-    const { clock } = this.#options;
-    const now = clock.monotonic();
-    for (const [key, series] of this.#series) {
-      if (series.count > series.reported && !series.isCommon) {
-        const patch = seriesPatch(series.count, wallTime(clock, series.lastAt));
-        this.#send("PATCH", series.path, series.about, patch, () => this.#series.delete(key));
-        series.reported = series.count;
-      } else if (now - series.lastAt >= SERIES_LIFETIME) {
-        this.#series.delete(key);
-      }
+  const deliver = async (method: "POST" | "PATCH", path: string, body: object) => {
+    try {
+      await send(method, path, body);
+      failures.end();
+    } catch (error) {
+      if (!(error instanceof Gone)) failures.add(messageOf(error));
+      throw error;
     }
-  }
+  };
 
-  #send(method: "POST" | "PATCH", path: string, about: string, body: object, onFailure: () => void): void {
-    if ((this.#waiting.get(about) ?? 0) >= MOST_WAITING) {
+  const enqueue = (
+    method: "POST" | "PATCH",
+    path: string,
+    about: string,
+    body: object,
+    onFailure: () => void,
+  ) => {
+    if ((waiting.get(about) ?? 0) >= MOST_WAITING) {
       onFailure();
       return;
     }
-    addToCount(this.#waiting, about, 1);
-    this.#queue = this.#queue
-      .then(() => (this.#closed ? onFailure() : this.#deliver(method, path, body)))
+    addToCount(waiting, about, 1);
+    queue = queue
+      .then(() => (isClosed ? onFailure() : deliver(method, path, body)))
       .catch(onFailure)
-      .finally(() => addToCount(this.#waiting, about, -1));
-  }
+      .finally(() => addToCount(waiting, about, -1));
+  };
 
-  async #deliver(method: "POST" | "PATCH", path: string, body: object): Promise<void> {
-    try {
-      await this.#options.send(method, path, body);
-      this.#failures.end();
-    } catch (error) {
-      if (!(error instanceof Gone)) this.#failures.add(messageOf(error));
-      throw error;
+  const reportSeries = () => {
+    timer = undefined;
+    const now = clock.monotonic();
+    for (const [key, series] of known) {
+      if (series.count > series.reported && !series.isCommon) {
+        const patch = seriesPatch(series.count, wallTime(clock, series.lastAt));
+        enqueue("PATCH", series.path, series.about, patch, () => known.delete(key));
+        series.reported = series.count;
+      } else if (now - series.lastAt >= SERIES_LIFETIME) {
+        known.delete(key);
+      }
     }
-  }
+  };
 
-  #remember(key: string, series: Series): void {
-    this.#series.delete(key);
-    this.#series.set(key, series);
-    const [oldest] = this.#series.keys();
-    if (this.#series.size > MOST_SERIES && oldest !== undefined) this.#series.delete(oldest);
-  }
+  /** @param now on the monotonic clock */
+  const create = (key: string, event: EventNote, now: number) => {
+    const isCommon = event.clusterKey !== undefined;
+    const id = isCommon ? commonId(event) : makeId();
+    const object = eventObject(event, { instance, id, at: clock.now() });
+    const about = event.regarding.namespace;
+    const path = `/apis/events.k8s.io/v1/namespaces/${eventNamespace(event.regarding)}/events`;
+    const times = { count: 1, reported: 1, lastAt: now, createdAt: now };
+    // The newest series is the last one.
+    known.delete(key);
+    known.set(key, { path: `${path}/${object.metadata.name}`, about, isCommon, ...times });
+    const [oldest] = known.keys();
+    if (known.size > MOST_SERIES && oldest !== undefined) known.delete(oldest);
+    const sendNow = () =>
+      enqueue("POST", path, about, object, () => {
+        known.delete(key);
+        drop(event);
+      });
+    if (isCommon) clock.after(random() * COMMON_SPREAD, sendNow);
+    else sendNow();
+  };
+
+  return {
+    record(given: EventNote): void {
+      if (isStopped) return;
+      const event = boundedEvent(given);
+      const now = clock.monotonic();
+      const key = JSON.stringify(event);
+      const series = known.get(key);
+      if (series !== undefined && isKept(series, now)) {
+        series.count += 1;
+        series.lastAt = now;
+        if (!series.isCommon) timer ??= clock.after(SERIES_INTERVAL, reportSeries);
+        return;
+      }
+      const { namespace } = event.regarding;
+      const tokens = namespace === "" ? ofNode : ofNamespaces;
+      if (tokens.take(namespace) !== undefined) create(key, event, now);
+      else drop(event);
+    },
+    /** Stops recording. Resolves when all Events are sent, after at most 2 s; the rest is dropped. */
+    async stop(): Promise<void> {
+      isStopped = true;
+      timer?.cancel();
+      let timeout: Timer | undefined;
+      const timedOut = new Promise<void>((resolve) => {
+        timeout = clock.after(STOP_WITHIN, resolve);
+      });
+      await Promise.race([queue, timedOut]);
+      timeout?.cancel();
+      isClosed = true;
+    },
+  };
 }
 
 /** Whether a repetition belongs to an earlier Event. */

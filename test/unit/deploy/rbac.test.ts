@@ -1,6 +1,6 @@
 import type { V1ClusterRole, V1ClusterRoleBinding, V1PolicyRule } from "@kubernetes/client-node";
 import { expect, test } from "vitest";
-import { EventRecorder } from "../../../src/daemon/events/event-recorder.ts";
+import { eventRecorder } from "../../../src/daemon/events/event-recorder.ts";
 import { driftRepairedEvent } from "../../../src/daemon/events/events.ts";
 import { resources } from "../../../src/kube/reflector/resources.ts";
 import { manifestFaults } from "../../support/kubernetes-schema.ts";
@@ -30,7 +30,7 @@ async function usedByEvents(): Promise<string[]> {
   const send = async (method: string, path: string) => {
     used.push(permission(method === "POST" ? "create" : "patch", path));
   };
-  const recorder = new EventRecorder({
+  const recorder = eventRecorder({
     ...{ send, clock, logger: memoryLogger(), instance: "n", makeId: () => "id" },
     onDropped: () => {
       throw new Error("dropped");

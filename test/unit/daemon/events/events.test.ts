@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { EventRecorder } from "../../../../src/daemon/events/event-recorder.ts";
+import { eventRecorder } from "../../../../src/daemon/events/event-recorder.ts";
 import {
   conflictEvent,
   driftRepairedEvent,
@@ -104,14 +104,14 @@ describe("eventObject", () => {
   });
 });
 
-describe("EventRecorder", () => {
+describe("eventRecorder", () => {
   function makeRecorder(instance = "node-1") {
     const clock = new ManualClock(NOW);
     const sent: [string, string, object][] = [];
     const dropped: EventNote[] = [];
     const state: { refuses: boolean; gate: Promise<void> } = { refuses: false, gate: Promise.resolve() };
     let ids = 0;
-    const recorder = new EventRecorder({
+    const recorder = eventRecorder({
       send: async (...request) => {
         await state.gate;
         if (state.refuses) throw new Error("connection refused");

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { EventRecorder } from "../../../../src/daemon/events/event-recorder.ts";
+import { eventRecorder } from "../../../../src/daemon/events/event-recorder.ts";
 import type { EventNote } from "../../../../src/daemon/events/events.ts";
 import { syncEvents } from "../../../../src/daemon/events/sync-events.ts";
 import type { ServicePortKey } from "../../../../src/model/ids.ts";
@@ -17,7 +17,7 @@ function setUp() {
     if (refusal !== undefined) throw refusal;
     sent.push(body as EventNote);
   };
-  const events = new EventRecorder({
+  const events = eventRecorder({
     send,
     clock,
     random: () => 0.5,
