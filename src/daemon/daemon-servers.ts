@@ -13,7 +13,7 @@ import {
   type Routes,
   textAnswer,
 } from "./http/http-server.ts";
-import { RetryingServer, type RetryingServerOptions } from "./http/retrying-server.ts";
+import { type RetryingServer, type RetryingServerOptions, retryingServer } from "./http/retrying-server.ts";
 
 /**
  * Makes the servers for health checks, for metrics and debugging, and for the other commands. They do not
@@ -37,7 +37,7 @@ export function daemonServers(
     if (listen === undefined) return [];
     const address = listenAddress(listen.address, listen.port);
     const open = () => openHttpServer(address, (path) => routes.get(path), logger);
-    return [new RetryingServer({ name, address, open, clock, logger, ...more })];
+    return [retryingServer({ name, address, open, clock, logger, ...more })];
   };
   const important = (name: "healthz" | "metrics") => ({
     hardFail: options.bindAddressHardFail,
@@ -58,7 +58,7 @@ function socketServer(path: string, routes: Routes, clock: Clock, logger: Logger
     await prepareSocket(path);
     return await openHttpServer({ path }, (asked) => routes.get(asked), logger);
   };
-  return new RetryingServer({ name: "daemon socket", address: { path }, open, clock, logger });
+  return retryingServer({ name: "daemon socket", address: { path }, open, clock, logger });
 }
 
 /**

@@ -6,7 +6,6 @@ import { addressSubscriber, StaleFlowCleaner, staleFlowSubscriber } from "../con
 import { nodePortHosts, UdpFrontends } from "../conntrack/udp-frontends.ts";
 import { systemErrorCode } from "../kernel/host.ts";
 import { reservePorts } from "../kernel/reserved-ports.ts";
-import type { ObjectCache } from "../model/object-cache.ts";
 import { parseFrontendKey } from "../ruleset/keys.ts";
 import { LOOPBACK_NODEPORT_ADDRESSES } from "../ruleset/loopback.ts";
 import type { RulesetState } from "../ruleset/ruleset-state.ts";
@@ -14,8 +13,8 @@ import type { SyncSubscriber } from "../sync/sync-report.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { EventRecorder } from "./events/event-recorder.ts";
 import { failedHealthPortEvent, failedLoopbackEvent, serviceSubject } from "./events/events.ts";
-import { ServiceHealthServers, serviceHealthSubscriber } from "./health/service-health.ts";
-import { LoopbackProxy, wantedNodePorts } from "./loopback/loopback-proxy.ts";
+import { serviceHealthServers, serviceHealthSubscriber } from "./health/service-health.ts";
+import { type LoopbackProxy, loopbackProxy, wantedNodePorts } from "./loopback/loopback-proxy.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { Proxier } from "./proxier.ts";
 
@@ -83,14 +82,23 @@ export function hostServices(
   const { clock } = system;
   const { cache, reconciler, nodeContext, stateParts } = proxier;
   const state = () => reconciler.state;
-  const health = new ServiceHealthServers({
+  const health = serviceHealthServers({
     isProxyHealthy: isServed,
     clock,
     logger,
     onFailure: (service, port, error) =>
       events.record(failedHealthPortEvent(serviceSubject(cache, service), port, nodeName, messageOf(error))),
   });
-  const loopback = loopbackProxy(input, cache, metrics, events);
+  const loopback = loopbackProxy({
+    targets: LOOPBACK_NODEPORT_ADDRESSES,
+    clock,
+    logger,
+    onBindFailed: ({ family, port, service }, error) => {
+      metrics.observe("loopbackBindFailed", { family });
+      const subject = serviceSubject(cache, service);
+      events.record(failedLoopbackEvent(subject, port, cache.node.name, messageOf(error)));
+    },
+  });
   const ends = stateParts.flatMap(({ flows }) => flows ?? []);
   const frontends = new UdpFrontends({
     cache,
@@ -123,24 +131,6 @@ export function hostServices(
     /** Closes the ports. Never rejects. */
     close: () => Promise.all([health.close(), loopback.close()]),
   };
-}
-
-function loopbackProxy(
-  { system, logger }: DaemonInput,
-  cache: ObjectCache,
-  metrics: Metrics,
-  events: EventRecorder,
-): LoopbackProxy {
-  return new LoopbackProxy({
-    targets: LOOPBACK_NODEPORT_ADDRESSES,
-    clock: system.clock,
-    logger,
-    onBindFailed: ({ family, port, service }, error) => {
-      metrics.observe("loopbackBindFailed", { family });
-      const subject = serviceSubject(cache, service);
-      events.record(failedLoopbackEvent(subject, port, cache.node.name, messageOf(error)));
-    },
-  });
 }
 
 /**

@@ -1,7 +1,7 @@
 // node loopback-program.ts echo|relay PORT: echoes TCP at 127.0.0.2, or relays to that from
 // 127.0.0.1 as nft-proxy run does for NodePorts on loopback. Prints a line when it is ready.
 import { createServer } from "node:net";
-import { LoopbackProxy } from "../../src/daemon/loopback/loopback-proxy.ts";
+import { loopbackProxy } from "../../src/daemon/loopback/loopback-proxy.ts";
 import { systemClock } from "../../src/kernel/system-clock.ts";
 import type { ServiceName } from "../../src/model/ids.ts";
 
@@ -18,7 +18,7 @@ if (role === "echo") {
   const server = createServer({ noDelay: true }, (socket) => socket.on("error", () => {}).pipe(socket));
   server.listen(Number(port), "127.0.0.2", () => console.log("ready"));
 } else {
-  const proxy = new LoopbackProxy({
+  const proxy = loopbackProxy({
     targets: { ip: "127.0.0.2", ip6: "::1" },
     clock: systemClock,
     logger: silent,

@@ -15,7 +15,7 @@ import {
   openHttpServer,
   type SocketAddress,
 } from "../http/http-server.ts";
-import { RetryingServer, ServerSet } from "../http/retrying-server.ts";
+import { type RetryingServer, retryingServer, serverSet } from "../http/retrying-server.ts";
 
 /** A Service with `externalTrafficPolicy: Local` and its healthCheckNodePort. */
 export interface ServiceHealth {
@@ -32,7 +32,7 @@ export interface HealthCheckAddress {
   readonly address: string;
 }
 
-/** Options of {@link ServiceHealthServers}. */
+/** Options of {@link serviceHealthServers}. */
 export interface ServiceHealthOptions {
   /** Whether the proxy is healthy and serves a family, whatever the state of the node. */
   readonly isProxyHealthy: (family: Family) => boolean;
@@ -48,72 +48,65 @@ export interface ServiceHealthOptions {
  */
 const MOST_CONNECTIONS_OF_ALL = 4096;
 
+/** Tells load balancers whether this node has endpoints of a Service. */
+type ServiceHealthServers = ReturnType<typeof serviceHealthServers>;
+
 /**
  * Tells load balancers whether this node has endpoints of a Service, by a server for each Service and
  * address. Load balancers of several clouds read the status, some also the weight.
  */
-export class ServiceHealthServers {
-  readonly #options: ServiceHealthOptions;
-  readonly #servers = new ServerSet();
-  readonly #connections = new ConnectionLimit(MOST_CONNECTIONS_OF_ALL);
-  readonly #loggers: NamespaceLoggers;
-  #wanted: ReadonlyMap<ServiceName, ServiceHealth> = new Map();
+export function serviceHealthServers({ isProxyHealthy, clock, logger, onFailure }: ServiceHealthOptions) {
+  const serve = serverSet();
+  const connections = new ConnectionLimit(MOST_CONNECTIONS_OF_ALL);
+  const loggers = new NamespaceLoggers(clock, logger);
+  let current: ReadonlyMap<ServiceName, ServiceHealth> = new Map();
 
-  constructor(options: ServiceHealthOptions) {
-    this.#options = options;
-    this.#loggers = new NamespaceLoggers(options.clock, options.logger);
-  }
-
+  const answer = (service: ServiceName, family: Family): HttpAnswer => {
+    const localEndpoints = current.get(service)?.localEndpoints[family] ?? 0;
+    return serviceHealthAnswer(service, localEndpoints, isProxyHealthy(family));
+  };
+  const server = (service: ServiceName, family: Family, address: SocketAddress): RetryingServer => {
+    const own = loggers.of(namespaceOf(service));
+    return retryingServer({
+      name: `health check of ${service} on ${formatListenAddress(address)}`,
+      address,
+      open: (at) => openHttpServer(at, () => () => answer(service, family), own, connections),
+      clock,
+      logger: own,
+      onFailure: (error) => onFailure(service, address.port, error),
+    });
+  };
   /**
    * Serves exactly these Services, each on the addresses of its families. Changed counts take effect
    * immediately. Resolves when all other servers are closed and each new one has been tried once. Never
    * rejects.
    */
-  sync(
+  const sync = (
     wanted: ReadonlyMap<ServiceName, ServiceHealth>,
     addresses: readonly HealthCheckAddress[],
-  ): Promise<void> {
-    this.#wanted = wanted;
+  ): Promise<void> => {
+    current = wanted;
     const servers = new Map<string, () => RetryingServer>();
     for (const [service, { port, localEndpoints }] of wanted) {
       for (const { family, address } of addresses) {
         if (localEndpoints[family] === undefined) continue;
-        servers.set(`${service} ${address} ${port}`, () =>
-          this.#server(service, family, { host: address, port }),
-        );
+        const make = () => server(service, family, { host: address, port });
+        servers.set(`${service} ${address} ${port}`, make);
       }
     }
-    return this.#servers.sync(servers);
-  }
-
-  /** Closes every server. Never rejects. */
-  close(): Promise<void> {
-    return this.sync(new Map(), []);
-  }
-
-  #server(service: ServiceName, family: Family, address: SocketAddress): RetryingServer {
-    const { clock, onFailure } = this.#options;
-    const logger = this.#loggers.of(namespaceOf(service));
-    return new RetryingServer({
-      name: `health check of ${service} on ${formatListenAddress(address)}`,
-      address,
-      open: (at) => openHttpServer(at, () => () => this.#answer(service, family), logger, this.#connections),
-      clock,
-      logger,
-      onFailure: (error) => onFailure(service, address.port, error),
-    });
-  }
-
-  #answer(service: ServiceName, family: Family): HttpAnswer {
-    const localEndpoints = this.#wanted.get(service)?.localEndpoints[family] ?? 0;
-    return serviceHealthAnswer(service, localEndpoints, this.#options.isProxyHealthy(family));
-  }
+    return serve(servers);
+  };
+  return {
+    sync,
+    /** Closes every server. Never rejects. */
+    close: () => sync(new Map(), []),
+  };
 }
 
 /** Every address of a family. */
 const WILDCARD: ByFamily<string> = { ip: "0.0.0.0", ip6: "::" };
 
-/** Returns the addresses for {@link ServiceHealthServers.sync}: those that serve NodePorts. */
+/** Returns the addresses for {@link serviceHealthServers}: those that serve NodePorts. */
 export function healthCheckAddresses(nodeContext: NodeContext): HealthCheckAddress[] {
   return nodeContext.flatMap(({ family, nodePorts }) => {
     const addresses = nodePorts.kind === "all" ? [WILDCARD[family]] : nodePorts.addresses;

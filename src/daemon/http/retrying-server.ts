@@ -7,7 +7,7 @@ import { formatListenAddress, type ListenAddress, type OpenServer } from "./http
 /** Interval at which a failed bind is retried, as in kube-proxy. Milliseconds. */
 const RETRY_INTERVAL = 5000;
 
-/** Options of a {@link RetryingServer}. */
+/** Options of a {@link retryingServer}. */
 export interface RetryingServerOptions {
   /** For the log: "health", "metrics". */
   readonly name: string;
@@ -23,80 +23,73 @@ export interface RetryingServerOptions {
 }
 
 /** A server that tries to bind its address until it succeeds or is closed. */
-export class RetryingServer {
-  readonly #options: RetryingServerOptions;
-  #attempt: Promise<void> | undefined;
-  #server: OpenServer | undefined;
-  #timer: Timer | undefined;
-  #closed = false;
-  readonly #failures: FailureLog;
+export type RetryingServer = Readonly<ReturnType<typeof retryingServer>>;
 
-  constructor(options: RetryingServerOptions) {
-    this.#options = options;
-    this.#failures = new FailureLog(options, "bind");
-  }
+/** Makes a server that tries to bind its address until it succeeds or is closed. */
+export function retryingServer(options: RetryingServerOptions) {
+  const { name, address, open, clock, logger, hardFail, onFailure } = options;
+  const failures = new FailureLog({ clock, logger }, "bind");
+  let attempt: Promise<void> | undefined;
+  let server: OpenServer | undefined;
+  let timer: Timer | undefined;
+  let isClosed = false;
 
-  /**
-   * Tries to listen. Resolves after the first attempt, whether it succeeded or not.
-   * @throws AppError HOST if it failed and `hardFail` is set
-   */
-  start(): Promise<void> {
-    this.#attempt = this.#try();
-    return this.#attempt;
-  }
-
-  /** Stops listening, or trying to. Never rejects. */
-  async close(): Promise<void> {
-    this.#closed = true;
-    this.#timer?.cancel();
-    await this.#attempt?.catch(() => undefined);
-    await this.#server?.close();
-    this.#server = undefined;
-  }
-
-  async #try(): Promise<void> {
-    const { name, address, open, clock, logger, hardFail, onFailure } = this.#options;
+  const bind = async (): Promise<void> => {
     try {
-      this.#server = await open(address);
-      this.#failures.end({ server: name }, "bound after failures");
+      server = await open(address);
+      failures.end({ server: name }, "bound after failures");
       logger.info({ server: name, address: formatListenAddress(address) }, "server listening");
     } catch (error) {
       if (hardFail) throw error;
       const hint = error instanceof AppError ? error.hint : undefined;
-      if (!this.#failures.isFailing) onFailure?.(error);
-      this.#failures.add(messageOf(error), { server: name, hint });
-      if (!this.#closed) this.#timer = clock.after(RETRY_INTERVAL, () => void this.start());
+      if (!failures.isFailing) onFailure?.(error);
+      failures.add(messageOf(error), { server: name, hint });
+      if (!isClosed) timer = clock.after(RETRY_INTERVAL, () => void start());
     }
-  }
+  };
+  /**
+   * Tries to listen. Resolves after the first attempt, whether it succeeded or not.
+   * @throws AppError HOST if it failed and `hardFail` is set
+   */
+  const start = (): Promise<void> => {
+    attempt = bind();
+    return attempt;
+  };
+  /** Stops listening, or trying to. Never rejects. */
+  const close = async (): Promise<void> => {
+    isClosed = true;
+    timer?.cancel();
+    await attempt?.catch(() => undefined);
+    await server?.close();
+    server = undefined;
+  };
+  return { start, close };
 }
 
-/** A set of servers that can change at run time. */
-export class ServerSet {
-  readonly #running = new Map<string, RetryingServer>();
-  #queue: Promise<void> = Promise.resolve();
-
-  /**
-   * Runs exactly these servers; those that already run are kept. Resolves when the others are closed and each
-   * new one has been tried once. Never rejects.
-   * @param wanted functions that make the servers, by a key that identifies each
-   */
-  sync(wanted: ReadonlyMap<string, () => RetryingServer>): Promise<void> {
-    // In sequence: a port that moves to another Service must be closed before it is opened.
-    this.#queue = this.#queue.then(() => this.#apply(wanted));
-    return this.#queue;
-  }
-
-  async #apply(wanted: ReadonlyMap<string, () => RetryingServer>): Promise<void> {
-    const gone = [...this.#running].filter(([key]) => !wanted.has(key));
-    for (const [key] of gone) this.#running.delete(key);
+/**
+ * Returns a function that runs exactly the given servers, of which those that already run are kept. It
+ * resolves when the others are closed and each new one has been tried once, and never rejects. It takes
+ * functions that make the servers, by a key that identifies each.
+ */
+export function serverSet() {
+  const running = new Map<string, RetryingServer>();
+  let queue: Promise<void> = Promise.resolve();
+  const apply = async (wanted: ReadonlyMap<string, () => RetryingServer>): Promise<void> => {
+    const gone = [...running].filter(([key]) => !wanted.has(key));
+    for (const [key] of gone) running.delete(key);
     await Promise.all(gone.map(([, server]) => server.close()));
-    const added = [...wanted].filter(([key]) => !this.#running.has(key));
+    const added = [...wanted].filter(([key]) => !running.has(key));
     await Promise.all(
       added.map(([key, make]) => {
         const server = make();
-        this.#running.set(key, server);
+        running.set(key, server);
         return server.start();
       }),
     );
-  }
+  };
+  return (wanted: ReadonlyMap<string, () => RetryingServer>): Promise<void> => {
+    // In sequence: a port that moves to another Service must be closed before it is opened.
+    queue = queue.then(() => apply(wanted));
+    return queue;
+  };
 }

@@ -1,4 +1,4 @@
-import { connect, createServer, type Server, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import type { Clock } from "../../base/clock.ts";
 import { messageOf } from "../../base/errors.ts";
 import type { ByFamily, Family } from "../../base/family.ts";
@@ -12,7 +12,7 @@ import type { NodeContext } from "../../ruleset/node-context.ts";
 import type { RulesetState } from "../../ruleset/ruleset-state.ts";
 import { NO_ENDPOINTS } from "../../ruleset/sets.ts";
 import { listen, type OpenServer, type SocketAddress } from "../http/http-server.ts";
-import { RetryingServer, ServerSet } from "../http/retrying-server.ts";
+import { type RetryingServer, retryingServer, serverSet } from "../http/retrying-server.ts";
 
 /** Codes of system errors for a host without a route. */
 const NO_ROUTE: readonly string[] = ["ENETUNREACH", "EHOSTUNREACH", "EADDRNOTAVAIL"];
@@ -28,7 +28,7 @@ export interface LoopbackNodePort {
 /** The address of each family to listen on. */
 const ADDRESSES: ByFamily<string> = { ip: "127.0.0.1", ip6: "::1" };
 
-/** Parts of a {@link LoopbackProxy}. */
+/** Parts of a {@link loopbackProxy}. */
 export interface LoopbackProxyParts {
   /** The address of each family to connect to, for which the kernel's rules choose an endpoint. */
   readonly targets: ByFamily<string>;
@@ -40,108 +40,102 @@ export interface LoopbackProxyParts {
   readonly maxConnections?: number;
 }
 
+/** A relay for NodePorts at loopback addresses. */
+export type LoopbackProxy = Readonly<ReturnType<typeof loopbackProxy>>;
+
 /**
  * Serves TCP NodePorts at the node's loopback addresses, which the kernel cannot do without `route_localnet`.
  * It relays connections, for which the kernel's rules choose endpoints. A listener closes with its NodePort;
  * its connections continue until they end, as in the kernel.
  * Source: KEP-6032, https://github.com/kubernetes/kubernetes/pull/138427
  */
-export class LoopbackProxy {
-  readonly #parts: LoopbackProxyParts;
-  readonly #servers = new ServerSet();
-  readonly #clients = new Set<Socket>();
-  readonly #loggers: NamespaceLoggers;
-  #hasNoRoute = false;
-  readonly #listeners = { ip: 0, ip6: 0 };
-  readonly #refused = { limit: 0, unreachable: 0 };
-  /** Open listeners. */
-  readonly listeners: ByFamily<number> = this.#listeners;
-  /** Connections that were not served: there are too many, or no endpoint could be reached. */
-  readonly refused: Readonly<Record<"limit" | "unreachable", number>> = this.#refused;
+export function loopbackProxy(parts: LoopbackProxyParts) {
+  const { targets, clock, logger, onBindFailed, maxConnections = MOST_CONNECTIONS } = parts;
+  const serve = serverSet();
+  const clients = new Set<Socket>();
+  const loggers = new NamespaceLoggers(clock, logger);
+  const listeners = { ip: 0, ip6: 0 };
+  const refused = { limit: 0, unreachable: 0 };
+  let hasNoRoute = false;
 
-  constructor(parts: LoopbackProxyParts) {
-    this.#parts = parts;
-    this.#loggers = new NamespaceLoggers(parts.clock, parts.logger);
-  }
+  /** Warns only about a missing route, without which no loopback NodePort works. */
+  const reportUnreachable = (nodePort: LoopbackNodePort, host: string, error: Error) => {
+    const fields = { ...nodePort, error: messageOf(error) };
+    if (!NO_ROUTE.includes(systemErrorCode(error)) || hasNoRoute) {
+      logger.debug(fields, "cannot reach an endpoint of a loopback NodePort");
+      return;
+    }
+    hasNoRoute = true;
+    const hint = `this host needs a route to ${host}, as for cluster IPs: a default route is enough`;
+    logger.warn({ ...fields, hint }, "no route for loopback NodePorts (logged once)");
+  };
 
-  /** Open connections of all listeners. */
-  get connections(): number {
-    return this.#clients.size;
-  }
+  const accept = (client: Socket, nodePort: LoopbackNodePort) => {
+    if (clients.size >= maxConnections) {
+      client.resetAndDestroy();
+      refused.limit++;
+      return;
+    }
+    clients.add(client);
+    const host = targets[nodePort.family];
+    const relayed = relay(client, { host, port: nodePort.port }, (error) => {
+      reportUnreachable(nodePort, host, error);
+      refused.unreachable++;
+    });
+    void relayed.then(() => clients.delete(client));
+  };
+
+  const open = async (address: SocketAddress, nodePort: LoopbackNodePort): Promise<OpenServer> => {
+    const options = { allowHalfOpen: true, pauseOnConnect: true };
+    const server = createServer(options, (client) => accept(client, nodePort));
+    await listen(server, address, "another process on this node has the port", (error) =>
+      logger.warn({ error: error.message }, "cannot accept a connection"),
+    );
+    listeners[nodePort.family]++;
+    return {
+      /** Open connections continue. */
+      async close() {
+        server.close();
+        listeners[nodePort.family]--;
+      },
+    };
+  };
+
+  const server = (nodePort: LoopbackNodePort): RetryingServer => {
+    const address = { host: ADDRESSES[nodePort.family], port: nodePort.port };
+    return retryingServer({
+      name: `NodePort of ${nodePort.service}`,
+      address,
+      open: () => open(address, nodePort),
+      clock,
+      logger: loggers.of(namespaceOf(nodePort.service)),
+      onFailure: (error) => onBindFailed(nodePort, error),
+    });
+  };
 
   /**
    * Listens on exactly these NodePorts. Resolves when all other listeners are closed and each new one has
    * been tried once. Never rejects.
    */
-  sync(wanted: readonly LoopbackNodePort[]): Promise<void> {
-    return this.#servers.sync(
-      new Map(wanted.map((nodePort) => [keyOf(nodePort), () => this.#server(nodePort)])),
-    );
-  }
+  const sync = (wanted: readonly LoopbackNodePort[]): Promise<void> =>
+    serve(new Map(wanted.map((nodePort) => [keyOf(nodePort), () => server(nodePort)])));
 
-  /** Closes all listeners and resets all connections. Never rejects. */
-  async close(): Promise<void> {
-    await this.sync([]);
-    for (const client of this.#clients) client.resetAndDestroy();
-  }
-
-  #server(nodePort: LoopbackNodePort): RetryingServer {
-    const { clock, onBindFailed } = this.#parts;
-    const address = { host: ADDRESSES[nodePort.family], port: nodePort.port };
-    return new RetryingServer({
-      name: `NodePort of ${nodePort.service}`,
-      address,
-      open: () => this.#listen(address, nodePort),
-      clock,
-      logger: this.#loggers.of(namespaceOf(nodePort.service)),
-      onFailure: (error) => onBindFailed(nodePort, error),
-    });
-  }
-
-  async #listen(address: SocketAddress, nodePort: LoopbackNodePort): Promise<OpenServer> {
-    const options = { allowHalfOpen: true, pauseOnConnect: true };
-    const server = createServer(options, (client) => this.#accept(client, nodePort));
-    await listen(server, address, "another process on this node has the port", (error) =>
-      this.#parts.logger.warn({ error: error.message }, "cannot accept a connection"),
-    );
-    this.#listeners[nodePort.family]++;
-    return { close: () => this.#stopListening(server, nodePort) };
-  }
-
-  #accept(client: Socket, nodePort: LoopbackNodePort): void {
-    const { maxConnections = MOST_CONNECTIONS, targets } = this.#parts;
-    if (this.#clients.size >= maxConnections) {
-      client.resetAndDestroy();
-      this.#refused.limit++;
-      return;
-    }
-    this.#clients.add(client);
-    const target = { host: targets[nodePort.family], port: nodePort.port };
-    const relayed = relay(client, target, (error) => {
-      this.#reportUnreachable(nodePort, target, error);
-      this.#refused.unreachable++;
-    });
-    void relayed.then(() => this.#clients.delete(client));
-  }
-
-  /** Warns only about a missing route, without which no loopback NodePort works. */
-  #reportUnreachable(nodePort: LoopbackNodePort, { host }: SocketAddress, error: Error): void {
-    const { logger } = this.#parts;
-    const fields = { ...nodePort, error: messageOf(error) };
-    if (!NO_ROUTE.includes(systemErrorCode(error)) || this.#hasNoRoute) {
-      logger.debug(fields, "cannot reach an endpoint of a loopback NodePort");
-      return;
-    }
-    this.#hasNoRoute = true;
-    const hint = `this host needs a route to ${host}, as for cluster IPs: a default route is enough`;
-    logger.warn({ ...fields, hint }, "no route for loopback NodePorts (logged once)");
-  }
-
-  /** Open connections continue. */
-  async #stopListening(server: Server, { family }: LoopbackNodePort): Promise<void> {
-    server.close();
-    this.#listeners[family]--;
-  }
+  return {
+    /** Open listeners. */
+    listeners,
+    /** Connections that were not served: there are too many, or no endpoint could be reached. */
+    refused,
+    /** Open connections of all listeners. */
+    get connections(): number {
+      return clients.size;
+    },
+    sync,
+    /** Closes all listeners and resets all connections. Never rejects. */
+    async close(): Promise<void> {
+      await sync([]);
+      for (const client of clients) client.resetAndDestroy();
+    },
+  };
 }
 
 function keyOf({ family, port, service }: LoopbackNodePort): string {

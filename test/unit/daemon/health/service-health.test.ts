@@ -4,8 +4,8 @@ import { afterEach, describe, expect, test } from "vitest";
 import {
   healthCheckAddresses,
   type ServiceHealth,
-  ServiceHealthServers,
   serviceHealthAnswer,
+  serviceHealthServers,
 } from "../../../../src/daemon/health/service-health.ts";
 import { type ServiceName, serviceName } from "../../../../src/model/ids.ts";
 import type { NodePortAddresses } from "../../../../src/model/node.ts";
@@ -20,7 +20,7 @@ const hasIPv6 = Object.values(networkInterfaces()).some((own) =>
 
 const WEB = serviceName("ns", "web");
 const DNS = serviceName("ns", "dns");
-const open: ServiceHealthServers[] = [];
+const open: ReturnType<typeof serviceHealthServers>[] = [];
 afterEach(async () => {
   await Promise.all(open.splice(0).map((servers) => servers.close()));
 });
@@ -29,7 +29,7 @@ function makeServers() {
   const clock = new ManualClock();
   const failures: [ServiceName, number][] = [];
   const state: { healthy: boolean | "IPv4 alone" } = { healthy: true };
-  const servers = new ServiceHealthServers({
+  const servers = serviceHealthServers({
     isProxyHealthy: (family) => (state.healthy === "IPv4 alone" ? family === "ip" : state.healthy),
     clock,
     logger: memoryLogger(),
@@ -98,7 +98,7 @@ test("health checks are served at the addresses of NodePorts, family by family",
   expect(where(none, none)).toEqual([]);
 });
 
-describe("ServiceHealthServers", () => {
+describe("serviceHealthServers", () => {
   test("answers at each address, and follows changes of counts, health and ports", async () => {
     const { servers, state, failures } = makeServers();
     const port = await freePort(21000);

@@ -11,7 +11,7 @@ import {
   type Routes,
   textAnswer,
 } from "../../../../src/daemon/http/http-server.ts";
-import { RetryingServer } from "../../../../src/daemon/http/retrying-server.ts";
+import { retryingServer } from "../../../../src/daemon/http/retrying-server.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 import { memoryLogger } from "../../../support/memory-logger.ts";
 
@@ -281,12 +281,12 @@ describe("openHttpServer", () => {
   });
 });
 
-describe("RetryingServer", () => {
+describe("retryingServer", () => {
   function kept(port: number, hardFail = false) {
     const clock = new ManualClock();
     const failures: unknown[] = [];
     const logger = memoryLogger();
-    const server = new RetryingServer({
+    const server = retryingServer({
       name: "health",
       address: { host: "127.0.0.1", port },
       open: (address) => openHttpServer(address, (path) => routes.get(path), logger),

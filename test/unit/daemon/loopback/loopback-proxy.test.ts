@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { afterEach, describe, expect, test } from "vitest";
-import { type LoopbackNodePort, LoopbackProxy } from "../../../../src/daemon/loopback/loopback-proxy.ts";
+import { type LoopbackNodePort, loopbackProxy } from "../../../../src/daemon/loopback/loopback-proxy.ts";
 import { named } from "../../../support/build.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 import { memoryLogger } from "../../../support/memory-logger.ts";
@@ -34,7 +34,7 @@ function proxy(maxConnections = 100, target = "127.0.0.2") {
   const clock = new ManualClock();
   const logger = memoryLogger();
   const bindFailures: unknown[] = [];
-  const made = new LoopbackProxy({
+  const made = loopbackProxy({
     targets: { ip: target, ip6: "::1" },
     clock,
     logger,
@@ -67,7 +67,7 @@ async function client(port: number): Promise<Socket> {
 
 const closed = (socket: Socket) => new Promise<boolean>((resolve) => socket.once("close", resolve));
 
-describe("LoopbackProxy", () => {
+describe("loopbackProxy", () => {
   test("forwards data in both directions, and the end of one direction without ending the other", async () => {
     const { port } = await endpoint((socket) => {
       let read = "";
