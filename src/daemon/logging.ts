@@ -95,26 +95,19 @@ function shortened(line: string): string {
   return line.length <= MAX_LENGTH ? line : `${Buffer.from(line.slice(0, MAX_LENGTH)).toString()}...\n`;
 }
 
-/** Keeps the newest lines of a log, for support, and passes all of them to its stream. */
-export class RecentLog implements LogStream {
-  readonly #stream: LogStream;
-  readonly #most: number;
-  readonly #lines: string[] = [];
-
-  /** @param most maximum number of kept lines */
-  constructor(stream: LogStream, most = 1000) {
-    this.#stream = stream;
-    this.#most = most;
-  }
-
-  write(line: string): void {
-    this.#stream.write(line);
-    this.#lines.push(shortened(line));
-    if (this.#lines.length > 2 * this.#most) this.#lines.splice(0, this.#lines.length - this.#most);
-  }
-
-  /** Returns the newest lines, oldest first. */
-  lines(): readonly string[] {
-    return this.#lines.slice(-this.#most);
-  }
+/**
+ * Keeps the newest lines of a log, for support, and passes all of them to its stream.
+ * @param most maximum number of kept lines
+ */
+export function rememberingLog(stream: LogStream, most = 1000) {
+  const kept: string[] = [];
+  return {
+    write(line: string): void {
+      stream.write(line);
+      kept.push(shortened(line));
+      if (kept.length > 2 * most) kept.splice(0, kept.length - most);
+    },
+    /** Returns the newest lines, oldest first. */
+    lines: (): readonly string[] => kept.slice(-most),
+  };
 }

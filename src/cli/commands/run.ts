@@ -7,11 +7,11 @@ import { readFlags } from "../../config/flags.ts";
 import type { ConfigWarning } from "../../config/invalid-value.ts";
 import { logLevel, type ProxyOptions } from "../../config/options.ts";
 import { type ConfigState, planReload } from "../../config/reload.ts";
-import { ConfigPoller } from "../../daemon/config-poller.ts";
+import { type ConfigPoller, configPoller } from "../../daemon/config-poller.ts";
 import { createDaemon, type Daemon } from "../../daemon/daemon.ts";
 import { prepareHost, probeHost, removeStaleTraces } from "../../daemon/host-setup.ts";
 import { hostSystem } from "../../daemon/host-system.ts";
-import { type AdjustableLogger, createLogger, RecentLog } from "../../daemon/logging.ts";
+import { type AdjustableLogger, createLogger, rememberingLog } from "../../daemon/logging.ts";
 import { clusterOrigin, fileOrigin, type ObjectOrigin } from "../../daemon/object-source.ts";
 import { writePrivateFile, writeStateFile } from "../../daemon/state-file.ts";
 import { type DaemonNft, daemonNft, dryRunNft } from "../../kernel/daemon-nft.ts";
@@ -40,7 +40,7 @@ import { run as cleanup } from "./cleanup.ts";
 export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult> {
   if (isSet(argv, "cleanup")) return await cleanup(argv, reporter);
   // Created before the configuration is read, so that no change is missed.
-  const poller = new ConfigPoller(textArgument(argv, "config"));
+  const poller = configPoller(textArgument(argv, "config"));
   const { options, warnings } = givenOptions(argv);
   const target = textArgument(argv, "write-config-to");
   if (target !== undefined) {
@@ -48,10 +48,10 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
     writePrivateFile(target, printConfiguration(options));
     return { exitCode: EXIT.ok, output: `wrote the configuration to ${target}\n` };
   }
-  const log = new RecentLog(process.stderr);
+  const log = rememberingLog(process.stderr);
   const logger = createLogger(options.logFormat, logLevel(options.logVerbosity), log);
   logWarnings(warnings, logger);
-  if (!isSet(argv, "init-only")) return await serve(argv, options, poller, logger, () => log.lines());
+  if (!isSet(argv, "init-only")) return await serve(argv, options, poller, logger, log.lines);
   if (!isSet(argv, "dry-run")) await prepareHost(new NftProgram({ path: options.nftPath }), options, logger);
   return { exitCode: EXIT.ok };
 }
@@ -171,7 +171,7 @@ async function objectOrigin(
 function readAgain(poller: ConfigPoller, reload: (() => void) | undefined, logger: Logger): void {
   if (reload === undefined)
     logger.info({}, "SIGHUP: still starting; a changed configuration is noticed then");
-  else if (poller.hasFile) {
+  else if (poller.hasFile()) {
     poller.readAgain();
     reload();
   } else logger.warn({}, "SIGHUP: there is no configuration file (--config) that can be read again");

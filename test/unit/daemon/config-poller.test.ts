@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execaSync } from "execa";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { ConfigPoller } from "../../../src/daemon/config-poller.ts";
+import { configPoller } from "../../../src/daemon/config-poller.ts";
 
 let directory: string;
 let path: string;
@@ -19,7 +19,7 @@ afterEach(() => {
 
 test("a change of the configuration is noticed once, even between its first reading and the start", () => {
   writeFileSync(path, "mode: nftables");
-  const watch = new ConfigPoller(path);
+  const watch = configPoller(path);
   writeFileSync(path, "mode: iptables");
   let changes = 0;
   watch.start(() => changes++);
@@ -36,7 +36,7 @@ test("a change of the configuration is noticed once, even between its first read
 
 test("a change that was already read on request is not noticed again", () => {
   writeFileSync(path, "mode: nftables");
-  const watch = new ConfigPoller(path);
+  const watch = configPoller(path);
   let changes = 0;
   watch.start(() => changes++);
   writeFileSync(path, "mode: iptables");
@@ -45,15 +45,15 @@ test("a change that was already read on request is not noticed again", () => {
   expect(changes).toBe(0);
   rmSync(path);
   watch.readAgain();
-  expect(watch.hasFile, "a file that is gone may come back").toBe(true);
+  expect(watch.hasFile(), "a file that is gone may come back").toBe(true);
   watch.stop();
 });
 
 test("a pipe is not read by the poller", () => {
   execaSync("mkfifo", [path]);
-  const watch = new ConfigPoller(path);
+  const watch = configPoller(path);
   watch.start(() => {});
   vi.advanceTimersByTime(1000);
-  expect(watch.hasFile).toBe(false);
+  expect(watch.hasFile()).toBe(false);
   watch.stop();
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createLogger, RecentLog } from "../../../src/daemon/logging.ts";
+import { createLogger, rememberingLog } from "../../../src/daemon/logging.ts";
 
 function logged(format: "text" | "json", level: "info" | "debug" = "info") {
   const lines: string[] = [];
@@ -76,7 +76,7 @@ describe("the log", () => {
 
 test("the recent log keeps the newest lines, up to 10,000 characters of each", () => {
   const written: string[] = [];
-  const log = new RecentLog({ write: (line) => void written.push(line) }, 2);
+  const log = rememberingLog({ write: (line) => void written.push(line) }, 2);
   for (const line of ["first\n", "second\n", `${"x".repeat(50_000)}\n`]) log.write(line);
   expect(written.map(({ length }) => length)).toEqual([6, 7, 50_001]);
   expect(log.lines()).toEqual(["second\n", `${"x".repeat(10_000)}...\n`]);
