@@ -8,7 +8,7 @@ import type { DaemonInput } from "./daemon-input.ts";
 import type { Readings } from "./daemon-readings.ts";
 import { type HealthReport, healthTracker, judgeHealth, UNHEALTHY_AFTER_PERIODS } from "./health/health.ts";
 import { problemsOf } from "./health/problems.ts";
-import { SyncHistory, SyncTimeline } from "./health/sync-history.ts";
+import { SyncHistory, syncTimeline } from "./health/sync-history.ts";
 import type { Proxier } from "./proxier.ts";
 import { type DaemonStatus, pendingServices } from "./status/daemon-status.ts";
 
@@ -28,7 +28,7 @@ export function createReports(
   const startedAt = clock.now();
   const history = new SyncHistory();
   const health = healthTracker(nodeContext.host.families, clock, { ...proxier, history });
-  const timeline = new SyncTimeline(health);
+  const timeline = syncTimeline(health);
   /** What came of the last reading of the configuration. */
   let config: ConfigState = { problem: undefined, needRestart: [] };
 

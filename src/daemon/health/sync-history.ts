@@ -50,19 +50,6 @@ export class SyncHistory implements SyncSubscriber {
   }
 }
 
-/** A full sync with its reason, in words. */
-export function fullSyncText(reason: FullSyncReason | undefined): string {
-  return reason === undefined ? "full sync" : FULL_SYNC_TEXTS[reason];
-}
-
-const FULL_SYNC_TEXTS: Readonly<Record<FullSyncReason, string>> = {
-  start: "full sync at start",
-  periodic: "periodic full sync",
-  failure: "full sync after a failed sync",
-  drift: "full sync after drift",
-  configuration: "full sync after a change of the configuration",
-};
-
 /** Number of remembered minutes. */
 const TIMELINE_MINUTES = 60;
 
@@ -75,53 +62,44 @@ export interface TimelineMinute {
   readonly outOfSyncMs: number;
 }
 
-const IDLE: TimelineMinute = { syncs: 0, outOfSyncMs: 0 };
-
 /**
  * Counts syncs and the time out of sync, minute by minute, for the last hour. Times are milliseconds since
  * 1970.
+ * @param health knows since when the rules have been out of date; must subscribe to syncs after this
  */
-export class SyncTimeline implements SyncSubscriber {
-  readonly #health: { readonly pendingSince: number | undefined };
+export function syncTimeline(health: { readonly pendingSince: number | undefined }) {
   /** By minute since 1970. */
-  readonly #buckets = new Map<number, TimelineMinute>();
+  const counted = new Map<number, TimelineMinute>();
   /** End of the counted time out of sync. */
-  #countedUntil = 0;
-
-  /** @param health knows since when the rules have been out of date; must subscribe to syncs after this */
-  constructor(health: { readonly pendingSince: number | undefined }) {
-    this.#health = health;
-  }
-
-  synced({ startedAt, endedAt }: Pick<SyncReport, "startedAt" | "endedAt">): void {
-    this.#countOutOfSync(this.#health.pendingSince ?? startedAt, endedAt);
-    this.#count(minuteOf(endedAt), { syncs: 1, outOfSyncMs: 0 });
-  }
-
-  /** Returns the last 60 minutes, oldest first. The last one is the current, incomplete minute. */
-  minutes(now: number): readonly TimelineMinute[] {
-    const since = this.#health.pendingSince;
-    if (since !== undefined) this.#countOutOfSync(since, now);
-    const first = minuteOf(now) - TIMELINE_MINUTES + 1;
-    return Array.from({ length: TIMELINE_MINUTES }, (_, i) => this.#buckets.get(first + i) ?? IDLE);
-  }
-
-  #countOutOfSync(from: number, to: number): void {
+  let countedUntil = 0;
+  const of = (minute: number): TimelineMinute => counted.get(minute) ?? { syncs: 0, outOfSyncMs: 0 };
+  const count = (minute: number, syncs: number, outOfSyncMs: number) => {
+    const before = of(minute);
+    counted.set(minute, { syncs: before.syncs + syncs, outOfSyncMs: before.outOfSyncMs + outOfSyncMs });
+    for (const old of counted.keys()) if (old <= minute - TIMELINE_MINUTES) counted.delete(old);
+  };
+  const countOutOfSync = (from: number, to: number) => {
     const oldest = (minuteOf(to) - TIMELINE_MINUTES + 1) * MINUTE;
-    let start = Math.max(from, this.#countedUntil, oldest);
-    this.#countedUntil = Math.max(this.#countedUntil, to);
+    let start = Math.max(from, countedUntil, oldest);
+    countedUntil = Math.max(countedUntil, to);
     while (start < to) {
       const end = Math.min(to, (minuteOf(start) + 1) * MINUTE);
-      this.#count(minuteOf(start), { syncs: 0, outOfSyncMs: end - start });
+      count(minuteOf(start), 0, end - start);
       start = end;
     }
-  }
-
-  #count(minute: number, more: TimelineMinute): void {
-    const { syncs, outOfSyncMs } = this.#buckets.get(minute) ?? IDLE;
-    this.#buckets.set(minute, { syncs: syncs + more.syncs, outOfSyncMs: outOfSyncMs + more.outOfSyncMs });
-    for (const old of this.#buckets.keys()) if (old <= minute - TIMELINE_MINUTES) this.#buckets.delete(old);
-  }
+  };
+  return {
+    synced({ startedAt, endedAt }: Pick<SyncReport, "startedAt" | "endedAt">): void {
+      countOutOfSync(health.pendingSince ?? startedAt, endedAt);
+      count(minuteOf(endedAt), 1, 0);
+    },
+    /** Returns the last 60 minutes, oldest first. The last one is the current, incomplete minute. */
+    minutes(now: number): readonly TimelineMinute[] {
+      if (health.pendingSince !== undefined) countOutOfSync(health.pendingSince, now);
+      const first = minuteOf(now) - TIMELINE_MINUTES + 1;
+      return Array.from({ length: TIMELINE_MINUTES }, (_, index) => of(first + index));
+    },
+  };
 }
 
 function minuteOf(at: number): number {

@@ -8,10 +8,9 @@ import { frontendText } from "../../ruleset/keys.ts";
 import type { ProblemKind } from "../../socket/daemon-protocol.ts";
 import { quarantinedServices, quarantinedText } from "../../sync/quarantine-changes.ts";
 import type { HealthReport } from "../health/health.ts";
-import { fullSyncText } from "../health/sync-history.ts";
 import type { DaemonStatus } from "./daemon-status.ts";
 import { clipped, Html, html, type Tone } from "./html.ts";
-import { tablesHtml } from "./tables-html.ts";
+import { limitsHtml, sourcesHtml } from "./tables-html.ts";
 
 /** Maximum number of lines in a card; the rest is counted. */
 const MOST_LISTED = 20;
@@ -31,7 +30,7 @@ export function overviewHtml(status: DaemonStatus): Html {
 ${healthCard(status)}${problemsCard(status)}${syncCard(status)}${pendingCard(status)}${verificationCard(status)}${repairCard(status)}${quarantineCard(status)}${conflictCard(status)}${status.cards?.map(featureCard)}
 ${syncsCard(status)}${outOfSyncCard(status)}${otherSetsCard(status)}${memoryCard(status)}${versionsCard(status)}
 </section>
-${tablesHtml(status)}`;
+${sourcesHtml(status)}${limitsHtml(status)}`;
 }
 
 function card(title: string, tone: Tone, value: string, lines: readonly (string | Html)[], width = ""): Html {
@@ -150,7 +149,8 @@ function megabytes(bytes: number): string {
 function verificationCard({ history: { fullSync, verifiedAt }, now }: DaemonStatus): Html {
   if (fullSync === undefined || verifiedAt === undefined) return card("Verification", "idle", "none yet", []);
   const { reason, durationMs } = fullSync;
-  const summary = `${fullSyncText(reason)}, took ${secondsText(durationMs)}`;
+  const why = reason === undefined ? "" : ` (${reason})`;
+  const summary = `full sync${why}, took ${secondsText(durationMs)}`;
   return card("Verification", "good", `${durationWords(now - verifiedAt)} ago`, [
     summary,
     timeText(fullSync.at),

@@ -8,12 +8,8 @@ import { clipped, type Html, html, type Tone } from "./html.ts";
 /** Maximum size of one reason or name. Bytes. */
 const LONGEST_CELL = 500;
 
-/** The followed resources of the API server, and the usage of everything with a limit. */
-export function tablesHtml(status: DaemonStatus): Html {
-  return html`${sourcesHtml(status)}${limitsHtml(status)}`;
-}
-
-function sourcesHtml({ sources, now }: DaemonStatus): Html {
+/** The followed resources of the API server. */
+export function sourcesHtml({ sources, now }: DaemonStatus): Html {
   return html`<div class="table sources"><table><caption>Sources</caption><thead><tr><th>Resource<th>State<th class="number">Objects<th>Followed for<th>Last event<th>Last list<th class="number">Relists<th class="number">Errors</thead><tbody>
 ${RESOURCE_NAMES.map((name) => sourceRow(name, sources[name], now))}</tbody></table></div>
 `;
@@ -42,7 +38,8 @@ function sourceWords({ failure, absent, synced }: SourceState): readonly [Tone, 
  */
 const NEARLY_FULL = 0.9;
 
-function limitsHtml(status: DaemonStatus): Html {
+/** The usage of everything with a limit. */
+export function limitsHtml(status: DaemonStatus): Html {
   return html`<div class="table"><table><caption>Limits</caption><thead><tr><th>What<th class="number">Used<th class="number">Limit<th class="number">Full</thead><tbody>
 ${[...elementFills(status), ...packetFills(status), ...connectionFills(status)].map(fillRow)}</tbody></table></div>
 `;

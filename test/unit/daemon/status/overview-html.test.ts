@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { FAMILIES } from "../../../../src/base/family.ts";
 import { judgeHealth } from "../../../../src/daemon/health/health.ts";
-import { fullSyncText } from "../../../../src/daemon/health/sync-history.ts";
 import { type DaemonStatus, pendingServices } from "../../../../src/daemon/status/daemon-status.ts";
 import { sparklineHtml } from "../../../../src/daemon/status/overview-html.ts";
 import { statusPage } from "../../../../src/daemon/status/status-page.ts";
@@ -37,7 +36,7 @@ describe("the card Health", () => {
   test("is not healthy while the kernel refuses a family, and names the family", () => {
     const current = { lastSynced: NOW, pendingSince: undefined, problem: "" };
     const excluded = { ip6: "Operation not supported" };
-    const of = { families: FAMILIES, nodeName: "node-1", node: { deleting: false, taints: [] } };
+    const of = { families: FAMILIES, nodeName: "node-1", node: daemonStatus({}).cache.node };
     const health = judgeHealth({ ...current, excluded, ...of }, NOW, 60_000);
     expect(text({ health })).toContain(
       "Health without IPv6 IPv6 is not served: Operation not supported Last sync",
@@ -87,13 +86,9 @@ describe("the card Verification", () => {
     const fullSync = { at: NOW - 90_000, reason: "periodic", durationMs: 420, repaired: undefined } as const;
     const { history } = daemonStatus({});
     expect(text({ history: { ...history, fullSync, verifiedAt: NOW - 20_000 } })).toContain(
-      "Verification 20 s ago periodic full sync, took 0.42 s 2026-01-31 11:58:30 UTC",
+      "Verification 20 s ago full sync (periodic), took 0.42 s 2026-01-31 11:58:30 UTC",
     );
   });
-});
-
-test("a full sync after a failure is shown with this reason", () => {
-  expect(fullSyncText("failure")).toBe("full sync after a failed sync");
 });
 
 describe("the charts of the last hour", () => {

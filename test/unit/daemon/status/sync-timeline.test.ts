@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { SyncTimeline } from "../../../../src/daemon/health/sync-history.ts";
+import { syncTimeline } from "../../../../src/daemon/health/sync-history.ts";
 
 /** A time at the beginning of a minute. */
 const START = 1_800_000_000_000 - (1_800_000_000_000 % 60_000);
@@ -7,7 +7,7 @@ const START = 1_800_000_000_000 - (1_800_000_000_000 % 60_000);
 /** Returns a timeline and its health, for which a test can set since when a change has been pending. */
 function timeline() {
   const health: { pendingSince: number | undefined } = { pendingSince: undefined };
-  return { health, timeline: new SyncTimeline(health) };
+  return { health, timeline: syncTimeline(health) };
 }
 
 test("the timeline counts a sync in the minute of its end, and the wait in the minutes of the wait", () => {
