@@ -5,7 +5,7 @@ import { familyOf } from "../model/ip.ts";
 import type { Flow } from "../netlink/flow.ts";
 import type { NetlinkMessage } from "../netlink/message.ts";
 import type { FlowPlace } from "../netlink/requests.ts";
-import { NetlinkRequests, REQUESTS } from "./netlink-requests.ts";
+import { type NetlinkRequests, netlinkRequests, REQUESTS } from "./netlink-requests.ts";
 
 export { type Flow, type FlowCounts, type FlowEnd, type FlowState, isTranslated } from "../netlink/flow.ts";
 export type { FlowChange } from "../netlink/message.ts";
@@ -62,7 +62,7 @@ const FLOWS_AT_ONCE = 100;
  */
 export function conntrackTable(clock: Clock, socat?: string): FlowTable {
   // Flows are expired while others are being listed, or read again.
-  const sockets = () => new NetlinkRequests(clock, socat, IDLE);
+  const sockets = () => netlinkRequests(clock, socat, IDLE);
   const [listing, expiring, reading] = [sockets(), sockets(), sockets()];
   return {
     async *list(protocol, places) {

@@ -2,7 +2,7 @@ import type { Clock } from "../base/clock.ts";
 import type { Flow, FlowState } from "../netlink/flow.ts";
 import type { FlowChange } from "../netlink/message.ts";
 import type { HostFiles } from "./host.ts";
-import { NetlinkEvents } from "./netlink-events.ts";
+import { netlinkEvents } from "./netlink-events.ts";
 import { REQUESTS } from "./netlink-requests.ts";
 
 /**
@@ -33,16 +33,10 @@ export interface FlowHandlers {
 }
 
 /** Listens to new, changed and deleted flows of this network namespace. */
-export interface FlowListener {
-  /** Resolves to true once every later change will be reported, and to false if listening ended before. */
-  readonly ready: Promise<boolean>;
-  /** The number of changes that the kernel dropped, because too many waited to be read. 0 if unknown. */
-  dropped(): Promise<number>;
-  stop(): void;
-}
+export type FlowListener = Readonly<ReturnType<StartFlowListener>>;
 
 /** Starts a {@link FlowListener}. */
-export type StartFlowListener = (handlers: FlowHandlers) => FlowListener;
+export type StartFlowListener = ReturnType<typeof flowListener>;
 
 /** Options of a {@link flowListener}. */
 export interface FlowListenerOptions {
@@ -60,10 +54,10 @@ export function flowListener(
   clock: Clock,
   files: HostFiles,
   { socat = "socat", leastRest = 0 }: FlowListenerOptions = {},
-): StartFlowListener {
-  return ({ wants, onFlow, onEnd }) => {
+) {
+  return ({ wants, onFlow, onEnd }: FlowHandlers) => {
     let portId: number | undefined;
-    const events = new NetlinkEvents({
+    const events = netlinkEvents({
       socat,
       clock,
       notifications: "flows",
@@ -80,9 +74,11 @@ export function flowListener(
       onEnd,
     });
     return {
+      /** Resolves to true once every later change will be reported, to false if listening ended before. */
       ready: events.ready,
+      /** The number of changes that the kernel dropped, because too many waited to be read. 0 if unknown. */
       dropped: () => droppedMessages(files, portId),
-      stop: () => events.stop(),
+      stop: events.stop,
     };
   };
 }

@@ -4,7 +4,6 @@ import { AppError } from "../base/errors.ts";
 import { MessageReader, type NetlinkMessage, type WantedContents } from "../netlink/message.ts";
 import { type Notifications, openSocket, socketFailure } from "./netlink-socket.ts";
 import type { ProgramEnd } from "./process.ts";
-import type { OpenProgram } from "./running-programs.ts";
 
 /** Interval between pings, milliseconds. */
 const PING_INTERVAL = 10_000;
@@ -27,7 +26,7 @@ const LONGEST_REST = 1_000;
 
 const noRest = async () => 0;
 
-/** Arguments of {@link NetlinkEvents}. */
+/** Arguments of {@link netlinkEvents}. */
 export interface NetlinkEventsParts {
   /** Path or name of the program. */
   readonly socat?: string;
@@ -56,119 +55,113 @@ export interface NetlinkEventsParts {
   readonly onEnd: (reason: unknown) => void;
 }
 
+/** A listener of {@link netlinkEvents}. */
+export type NetlinkEvents = ReturnType<typeof netlinkEvents>;
+
 /**
  * Listens to changes of nftables or the host in this network namespace, from its creation. Ends if the
  * kernel had to drop a notification, and if socat ends, is killed or hangs. The caller then has to create a
  * new listener.
  */
-export class NetlinkEvents {
-  /**
-   * Resolves to true when no later change can be missed: the kernel has answered, which it only does once the
-   * socket is bound. Resolves to false if listening ended before.
-   */
-  readonly ready: Promise<boolean>;
-  readonly #parts: NetlinkEventsParts;
-  readonly #reader: MessageReader;
-  #settle = (_isReady: boolean): void => {};
-  #program: OpenProgram;
-  #timer: Timer | undefined;
+export function netlinkEvents(parts: NetlinkEventsParts) {
+  const { socat, clock, ping, wanted, onMessage, onEnd, pauseMs = 0, restRatio = noRest } = parts;
+  const { notifications = "nftables", bufferBytes = BUFFER } = parts;
+  const reader = new MessageReader(endianness(), wanted);
+  let settle = (_isReady: boolean): void => {};
+  const ready = new Promise<boolean>((resolve) => {
+    settle = resolve;
+  });
+  const open = (isForced: boolean) =>
+    openSocket(socat, { notifications, buffer: { bytes: bufferBytes, isForced } });
+  let program = open(true);
+  let timer: Timer | undefined;
   /** Whether any message arrived since the last ping. */
-  #isAlive = false;
-  #isReady = false;
-  #isEnded = false;
-
-  constructor(parts: NetlinkEventsParts) {
-    this.#parts = parts;
-    this.#reader = new MessageReader(endianness(), parts.wanted);
-    this.ready = new Promise((resolve) => {
-      this.#settle = resolve;
-    });
-    this.#program = this.#open(true);
-    void this.#run();
-  }
-
-  /** Process id of socat; undefined if it could not be started. */
-  get pid(): number | undefined {
-    return this.#program.pid;
-  }
-
-  /** Sends a ping. The answer arrives after all earlier commits. */
-  ask(): void {
-    this.#program.write(this.#parts.ping);
-  }
+  let isAlive = false;
+  let isReady = false;
+  let isEnded = false;
 
   /** Stops listening. Nothing is called afterwards. */
-  stop(): void {
-    this.#isEnded = true;
-    this.#timer?.cancel();
-    this.#program.kill();
-    this.#settle(false);
-  }
+  const stop = () => {
+    isEnded = true;
+    timer?.cancel();
+    program.kill();
+    settle(false);
+  };
 
-  #open(isForced: boolean): OpenProgram {
-    const { socat, notifications = "nftables", bufferBytes = BUFFER } = this.#parts;
-    return openSocket(socat, { notifications, buffer: { bytes: bufferBytes, isForced } });
-  }
+  const end = (reason: unknown) => {
+    if (isEnded) return;
+    stop();
+    onEnd(reason);
+  };
 
-  async #run(): Promise<void> {
-    try {
-      let end = await this.#follow();
-      // Root in a user namespace may listen, but not exceed the limit of the host.
-      if (!this.#isReady && !this.#isEnded && end.stderr.includes("setsockopt(")) {
-        this.#program = this.#open(false);
-        end = await this.#follow();
-      }
-      this.#end(socketFailure(this.#program, end));
-    } catch (error) {
-      this.#end(error);
+  const expectPong = () => {
+    if (isAlive) timer = clock.after(PING_INTERVAL - PONG_TIMEOUT, sendPing);
+    else {
+      const name = socat ?? "socat";
+      end(new AppError("HOST", `${name}, which reads the kernel's tables, did not answer within 5 s`));
     }
-  }
+  };
+
+  const sendPing = () => {
+    timer?.cancel();
+    isAlive = false;
+    program.write(ping);
+    timer = clock.after(PONG_TIMEOUT, () => {
+      // If this process was busy, its timers fire before messages that have already arrived are read.
+      timer = clock.after(0, expectPong);
+    });
+  };
 
   /** Passes on messages until the program ends. */
-  async #follow(): Promise<ProgramEnd> {
-    const program = this.#program;
-    this.#ping();
-    for await (const chunk of program.output) {
-      if (this.#isEnded) break;
-      this.#isAlive = true;
-      this.#isReady = true;
-      const { onMessage, pauseMs = 0, restRatio = noRest, clock } = this.#parts;
+  const follow = async (): Promise<ProgramEnd> => {
+    const followed = program;
+    sendPing();
+    for await (const chunk of followed.output) {
+      if (isEnded) break;
+      isAlive = true;
+      isReady = true;
       const startedAt = clock.monotonic();
-      for (const message of this.#reader.read(chunk)) {
+      for (const message of reader.read(chunk)) {
         if (message.kind === "malformed")
           throw new AppError("HOST", `cannot read the kernel's notifications: ${message.reason}`);
         onMessage(message);
       }
-      this.#settle(true);
+      settle(true);
       const took = clock.monotonic() - startedAt;
       const isMany = chunk.length >= MANY;
       const pause = isMany ? Math.min(LONGEST_REST, took * (await restRatio())) : pauseMs;
       if (pause > 0) await new Promise<void>((resume) => clock.after(pause, resume));
     }
-    return await program.ended;
-  }
+    return await followed.ended;
+  };
 
-  #ping(): void {
-    const { clock, ping } = this.#parts;
-    this.#timer?.cancel();
-    this.#isAlive = false;
-    this.#program.write(ping);
-    this.#timer = clock.after(PONG_TIMEOUT, () => {
-      // If this process was busy, its timers fire before messages that have already arrived are read.
-      this.#timer = clock.after(0, () => this.#expectPong());
-    });
-  }
+  const run = async () => {
+    try {
+      let last = await follow();
+      // Root in a user namespace may listen, but not exceed the limit of the host.
+      if (!isReady && !isEnded && last.stderr.includes("setsockopt(")) {
+        program = open(false);
+        last = await follow();
+      }
+      end(socketFailure(program, last));
+    } catch (error) {
+      end(error);
+    }
+  };
 
-  #expectPong(): void {
-    const { clock, socat = "socat" } = this.#parts;
-    if (this.#isAlive) this.#timer = clock.after(PING_INTERVAL - PONG_TIMEOUT, () => this.#ping());
-    else
-      this.#end(new AppError("HOST", `${socat}, which reads the kernel's tables, did not answer within 5 s`));
-  }
-
-  #end(reason: unknown): void {
-    if (this.#isEnded) return;
-    this.stop();
-    this.#parts.onEnd(reason);
-  }
+  void run();
+  return {
+    /**
+     * Resolves to true when no later change can be missed: the kernel has answered, which it only does once
+     * the socket is bound. Resolves to false if listening ended before.
+     */
+    ready,
+    /** Process id of socat; undefined if it could not be started. */
+    get pid(): number | undefined {
+      return program.pid;
+    },
+    /** Sends a ping. The answer arrives after all earlier commits. */
+    ask: () => program.write(ping),
+    stop,
+  };
 }

@@ -1,7 +1,7 @@
 import type { Clock } from "../base/clock.ts";
 import type { NetlinkMessage } from "../netlink/message.ts";
 import { GENERATION_SEQUENCE } from "../netlink/requests.ts";
-import { NetlinkEvents } from "./netlink-events.ts";
+import { netlinkEvents } from "./netlink-events.ts";
 import { REQUESTS } from "./netlink-requests.ts";
 
 /** Callbacks of a {@link NetlinkListener}. */
@@ -17,20 +17,14 @@ export interface NetlinkHandlers {
 }
 
 /** Listens to commits to nftables and changes of the host in this network namespace. */
-export interface NetlinkListener {
-  /** Resolves to true once every later change will be reported, and to false if listening ended before. */
-  readonly ready: Promise<boolean>;
-  /** Resolves when all earlier commits were reported, or listening has ended. */
-  ping(): Promise<void>;
-  stop(): void;
-}
+export type NetlinkListener = Readonly<ReturnType<StartNetlinkListener>>;
 
 /** Starts a {@link NetlinkListener}. */
-export type StartNetlinkListener = (handlers: NetlinkHandlers) => NetlinkListener;
+export type StartNetlinkListener = ReturnType<typeof netlinkListener>;
 
 /** Creates listeners that use socat. @param socat path or name of the program */
-export function netlinkListener(clock: Clock, socat = "socat"): StartNetlinkListener {
-  return ({ onMessage, wantsElements, onHostChange, onEnd }) => {
+export function netlinkListener(clock: Clock, socat = "socat") {
+  return ({ onMessage, wantsElements, onHostChange, onEnd }: NetlinkHandlers) => {
     let waiting: (() => void)[] = [];
     const release = () => {
       const released = waiting;
@@ -46,7 +40,7 @@ export function netlinkListener(clock: Clock, socat = "socat"): StartNetlinkList
       stop();
       onEnd(error);
     };
-    const tables = new NetlinkEvents({
+    const tables = netlinkEvents({
       socat,
       clock,
       ping: REQUESTS.generation(),
@@ -58,7 +52,7 @@ export function netlinkListener(clock: Clock, socat = "socat"): StartNetlinkList
       },
       onEnd: end,
     });
-    const host = new NetlinkEvents({
+    const host = netlinkEvents({
       socat,
       clock,
       notifications: "host",
@@ -69,9 +63,11 @@ export function netlinkListener(clock: Clock, socat = "socat"): StartNetlinkList
       onEnd: end,
     });
     return {
+      /** Resolves to true once every later change will be reported, to false if listening ended before. */
       ready: Promise.all([tables.ready, host.ready]).then((all) => !all.includes(false)),
+      /** Resolves when all earlier commits were reported, or listening has ended. */
       ping: () =>
-        new Promise((resolve) => {
+        new Promise<void>((resolve) => {
           waiting.push(resolve);
           tables.ask();
         }),

@@ -6,7 +6,7 @@ import { decodedElement, decodedIntervals, encodedParts, hasEndElements } from "
 import type { RawElement } from "../netlink/raw-element.ts";
 import { type SetSpec, TABLE_NAME } from "../nft/ast/ruleset.ts";
 import type { ListedElement } from "../nft/elements.ts";
-import { NetlinkRequests, REQUESTS } from "./netlink-requests.ts";
+import { type NetlinkRequests, netlinkRequests, REQUESTS } from "./netlink-requests.ts";
 import type { Nft } from "./nft.ts";
 import { listTable } from "./nft-listings.ts";
 import type { TableReader } from "./table-reader.ts";
@@ -21,7 +21,7 @@ const ENOENT = 2;
  * @throws AppError HOST if socat cannot be started, or not read nftables
  */
 export async function openTables(nft: Nft, clock: Clock, socat = "socat") {
-  const requests = new NetlinkRequests(clock, socat);
+  const requests = netlinkRequests(clock, socat);
   const close = () => requests.close();
   try {
     for await (const _ of requests.ask(REQUESTS.generation()));

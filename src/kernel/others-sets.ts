@@ -1,7 +1,7 @@
 import type { Clock } from "../base/clock.ts";
 import { counted } from "../base/text.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
-import { NetlinkRequests, REQUESTS } from "./netlink-requests.ts";
+import { type NetlinkRequests, netlinkRequests, REQUESTS } from "./netlink-requests.ts";
 import type { Nft } from "./nft.ts";
 import { tableNames } from "./nft-listings.ts";
 
@@ -32,7 +32,7 @@ const MANY_SETS = 5000;
  * @throws AppError as nft does, and HOST if socat fails
  */
 export async function costlyTables(nft: Nft, clock: Clock): Promise<CostlyTable[]> {
-  const requests = new NetlinkRequests(clock);
+  const requests = netlinkRequests(clock);
   const found: CostlyTable[] = [];
   try {
     for (const table of await tableNames(nft)) {

@@ -4,7 +4,11 @@ import { join } from "node:path";
 import { execa } from "execa";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { daemonNft } from "../../src/kernel/daemon-nft.ts";
-import { NetlinkEvents, type NetlinkEventsParts } from "../../src/kernel/netlink-events.ts";
+import {
+  type NetlinkEvents,
+  type NetlinkEventsParts,
+  netlinkEvents,
+} from "../../src/kernel/netlink-events.ts";
 import { netlinkListener } from "../../src/kernel/netlink-listener.ts";
 import { REQUESTS } from "../../src/kernel/netlink-requests.ts";
 import { runProcess } from "../../src/kernel/process.ts";
@@ -29,7 +33,7 @@ afterEach(() => {
 function listen(parts: Partial<NetlinkEventsParts> = {}): Heard {
   const messages: NetlinkMessage[] = [];
   const reasons: unknown[] = [];
-  const events = new NetlinkEvents({
+  const events = netlinkEvents({
     clock: systemClock,
     ping: REQUESTS.generation(),
     onMessage: (message) => messages.push(message),
@@ -63,7 +67,7 @@ function elements(count: number): string {
   return `add element ip events ports { ${Array.from({ length: count }, (_, index) => index).join(", ")} }`;
 }
 
-describe("NetlinkEvents", () => {
+describe("netlinkEvents", () => {
   test("receives the first commit after it is ready", async () => {
     const heard = listen();
     await heard.events.ready;
@@ -169,11 +173,11 @@ describe("NetlinkEvents", () => {
   });
 
   test("leaves no socat behind if its process is killed", async () => {
-    const script = `import { NetlinkEvents } from "./src/kernel/netlink-events.ts";
+    const script = `import { netlinkEvents } from "./src/kernel/netlink-events.ts";
       import { REQUESTS } from "./src/kernel/netlink-requests.ts";
       import { systemClock } from "./src/kernel/system-clock.ts";
       const ping = REQUESTS.generation();
-      const events = new NetlinkEvents({ clock: systemClock, ping, onMessage() {}, onEnd() {} });
+      const events = netlinkEvents({ clock: systemClock, ping, onMessage() {}, onEnd() {} });
       await events.ready;
       console.log(events.pid);
       process.kill(process.pid, "SIGKILL");`;

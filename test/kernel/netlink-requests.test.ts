@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Clock } from "../../src/base/clock.ts";
-import { NetlinkRequests, REQUESTS } from "../../src/kernel/netlink-requests.ts";
+import { type NetlinkRequests, netlinkRequests, REQUESTS } from "../../src/kernel/netlink-requests.ts";
 import { runProcess } from "../../src/kernel/process.ts";
 import { systemClock } from "../../src/kernel/system-clock.ts";
 import type { NetlinkMessage } from "../../src/netlink/message.ts";
@@ -48,7 +48,7 @@ afterEach(async () => {
 });
 
 function open(clock: Clock = systemClock, socat?: string): void {
-  requests = new NetlinkRequests(clock, socat);
+  requests = netlinkRequests(clock, socat);
 }
 
 /** Sends a request and returns the number of elements in the answer. */
@@ -62,7 +62,7 @@ async function countIn(answer: AsyncIterable<readonly NetlinkMessage[]>): Promis
   return elements;
 }
 
-describe("NetlinkRequests", () => {
+describe("netlinkRequests", () => {
   test("yields 100,000 elements, and later answers through the same socat", async () => {
     open();
     expect(await count(LARGE)).toBe(100_000);

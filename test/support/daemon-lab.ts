@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { execa } from "execa";
 import { expect, vi } from "vitest";
-import { NetlinkRequests } from "../../src/kernel/netlink-requests.ts";
+import { netlinkRequests } from "../../src/kernel/netlink-requests.ts";
 import { systemClock } from "../../src/kernel/system-clock.ts";
 import { RESOURCE_NAMES } from "../../src/kube/source.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
@@ -184,7 +184,7 @@ export class DaemonLab {
    * as much processor time as a sync of the daemon.
    */
   async converging(wanted: string): Promise<void> {
-    const requests = new NetlinkRequests(systemClock, await this.socat());
+    const requests = netlinkRequests(systemClock, await this.socat());
     let listed: number | undefined;
     let found: readonly string[] = [];
     try {
