@@ -56,13 +56,15 @@ export async function asYaml(json: Output): Promise<Output> {
   const yaml = (text: string) => stringify(JSON.parse(text), { version: "1.1", lineWidth: 0 });
   if (typeof json === "string") return json === "" ? json : yaml(json);
   if (json instanceof Uint8Array) return json;
-  return documents(json, yaml);
+  const documents = (piece: string) =>
+    piece.split("\n").flatMap((line) => (line === "" ? [] : [`---\n${yaml(line)}`]));
+  return textsOf(json, (piece) => documents(piece).join(""));
 }
 
-async function* documents(
-  pieces: AsyncIterable<string>,
-  yaml: (json: string) => string,
-): AsyncIterable<string> {
-  for await (const piece of pieces)
-    for (const line of piece.split("\n")) if (line !== "") yield `---\n${yaml(line)}`;
+/** The text of each item, as they come. */
+export async function* textsOf<Item>(
+  items: AsyncIterable<Item>,
+  textOf: (item: Item) => string | Promise<string>,
+): AsyncGenerator<string, void, undefined> {
+  for await (const item of items) yield await textOf(item);
 }

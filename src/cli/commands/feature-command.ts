@@ -27,6 +27,7 @@ import {
   refuseUnserved,
 } from "../argument-values.ts";
 import { type Argv, FEATURE_ARGUMENT, isSet, type RunCommand, textArgument } from "../command.ts";
+import { textsOf } from "../command-result.ts";
 import { loadedNotices } from "../notices.ts";
 import { requestBesideDaemon } from "../options.ts";
 import { untilInterrupted } from "../signals.ts";
@@ -67,7 +68,8 @@ export function runnerOf({ formats, run }: FeatureCommand): RunCommand {
     const { lines, notices } = await run(host);
     const names = loaded.input.cache.serviceNames();
     reporter.notice([...emptyNamespaceNotices(selected.namespace, names), ...notices]);
-    return { output: printed(lines, format === "json" ? escapeUnprintable : printable) };
+    const safe = format === "json" ? escapeUnprintable : printable;
+    return { output: textsOf(lines, (line) => `${safe(line)}\n`) };
   };
 }
 
@@ -107,10 +109,3 @@ function refusalsAt(address: string | undefined, seen: SeenRefusals): SeenRefusa
 const objectsOf = oncePerObject(({ cache, state, host }: ExplainInput): CommandObjects => {
   return { cache, state, localAddresses: host.localAddresses };
 });
-
-async function* printed(
-  lines: AsyncIterable<string>,
-  safe: (line: string) => string,
-): AsyncGenerator<string, void, undefined> {
-  for await (const line of lines) yield `${safe(line)}\n`;
-}

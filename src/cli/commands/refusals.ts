@@ -29,7 +29,7 @@ import {
   serviceArgument,
 } from "../argument-values.ts";
 import { type Argv, isSet, type Reporter } from "../command.ts";
-import { type CommandResult, jsonText } from "../command-result.ts";
+import { type CommandResult, jsonText, textsOf } from "../command-result.ts";
 import { loadedNotices } from "../notices.ts";
 import { requestBesideDaemon } from "../options.ts";
 import { untilInterrupted } from "../signals.ts";
@@ -52,7 +52,9 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
   const read = () => readSeenRefusals(nft, daemon);
   const first = await read();
   const present = explainSeen(first, loaded.input, filter);
-  const text = textOf(Object.values(filter).some((value) => value !== undefined));
+  const isFiltered = Object.values(filter).some((value) => value !== undefined);
+  const { columns } = styleFor(process.stdout, process.env);
+  const text = (some: ExplainedRefusals) => refusalsText(some, isFiltered, columns);
   const latest = latestInput(loaded.input, request);
   const explained = async (seen: SeenRefusals) => explainSeen(seen, await latest(), filter);
   const interrupted = () => untilInterrupted().then(() => nft.stopReading());
@@ -63,7 +65,7 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
   ]);
   return {
     output: isSet(argv, "watch")
-      ? printed(watchRefusals(first, read, explained, interrupted), format === "json" ? jsonLines : text)
+      ? textsOf(watchRefusals(first, read, explained, interrupted), format === "json" ? jsonLines : text)
       : format === "json"
         ? jsonText({ refusals: present.destinations })
         : text(present),
@@ -76,19 +78,6 @@ function filterOf(argv: Argv): RefusalFilter {
     service: serviceArgument(argv),
     client: addressArgument(argv, "client"),
   };
-}
-
-type Print = (explained: ExplainedRefusals) => string;
-
-async function* printed(refusals: AsyncIterable<ExplainedRefusals>, print: Print): AsyncIterable<string> {
-  for await (const fresh of refusals) yield print(fresh);
-}
-
-/** @param isFiltered whether only some refusals were requested */
-function textOf(isFiltered: boolean): Print {
-  const { columns } = styleFor(process.stdout, process.env);
-  return ({ destinations, now, isWatched }) =>
-    refusalsText(destinations, now, { isWatched, isFiltered, columns });
 }
 
 /**
@@ -120,24 +109,16 @@ const MOST_CLIENTS = 10;
 /** The times of a client or a destination, as text. */
 type TimesOf = (times: Pick<RefusedClient, "firstAt" | "lastAt">) => string;
 
-/** The inputs of the text besides the refusals. */
-export interface RefusalsTextOptions {
-  /** Whether a daemon knows when refusals began; without a daemon, this is unknown. */
-  readonly isWatched: boolean;
-  /** Whether only some refusals were requested. */
-  readonly isFiltered?: boolean;
-  /** Columns of a line; infinite if absent. */
-  readonly columns?: number;
-}
-
 /**
- * The refusals for people: a block for each destination. Ends with a line feed.
- * @param now wall clock, milliseconds
+ * The refusals for people: a block for each destination. Ends with a line feed. When refusals began is only
+ * known if a daemon watches them.
+ * @param isFiltered whether only some refusals were requested
+ * @param columns of a line
  */
 export function refusalsText(
-  destinations: readonly RefusedDestination[],
-  now: number,
-  { isWatched, isFiltered = false, columns = PLAIN.columns }: RefusalsTextOptions,
+  { destinations, now, isWatched }: ExplainedRefusals,
+  isFiltered = false,
+  columns = PLAIN.columns,
 ): string {
   if (destinations.length === 0)
     return `${isFiltered ? "no matching refusal" : "nothing was refused"} within the last hour\n`;

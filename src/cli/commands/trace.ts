@@ -25,7 +25,7 @@ import { systemClock } from "../../kernel/system-clock.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { addressArgument, outputFormat, refuseUnserved, serviceArgument } from "../argument-values.ts";
 import { type Argv, type Reporter, textArgument } from "../command.ts";
-import type { CommandResult } from "../command-result.ts";
+import { type CommandResult, textsOf } from "../command-result.ts";
 import { loadedNotices } from "../notices.ts";
 import { requestBesideDaemon } from "../options.ts";
 import { untilInterrupted } from "../signals.ts";
@@ -56,7 +56,8 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
     ...workingFeatures(options).flatMap(({ words }) => words?.untraced ?? []),
     `note: tracing for ${durationMs / 1000} s, ${rate} packets a second at most; Ctrl-C ends it`,
   ]);
-  return { output: format === "json" ? jsonLines(stories, named) : texts(stories, named, durationMs) };
+  const jsonLine = async (story: PacketStory) => `${JSON.stringify(await named(story))}\n`;
+  return { output: format === "json" ? textsOf(stories, jsonLine) : texts(stories, named, durationMs) };
 }
 
 function omittedNotices(omitted: number): string[] {
@@ -82,10 +83,6 @@ function namerOf(name: ReturnType<typeof storyNamer>, nodeAddresses: ReadonlySet
         : undefined,
     );
   };
-}
-
-async function* jsonLines(stories: AsyncIterable<PacketStory>, named: Namer): AsyncIterable<string> {
-  for await (const story of stories) yield `${JSON.stringify(await named(story))}\n`;
 }
 
 async function* texts(

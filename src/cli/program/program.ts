@@ -63,11 +63,8 @@ async function aboutText(choice: Exclude<Choice, { kind: "run" }>, columns: numb
 
 /** Writes a command's output. Stops if the reader of a pipe has closed it. */
 async function writeAll(stream: NodeJS.WritableStream, output: Output): Promise<void> {
-  if (typeof output === "string" || output instanceof Uint8Array) {
-    await write(stream, output);
-    return;
-  }
-  for await (const piece of output) if (!(await write(stream, piece))) return;
+  const isWhole = typeof output === "string" || output instanceof Uint8Array;
+  for await (const piece of isWhole ? [output] : output) if (!(await write(stream, piece))) return;
 }
 
 /**

@@ -82,7 +82,7 @@ describe("explainRefusals", () => {
     expect(brief(entries)).toEqual(["edge/limited varies client-limits 10.244.2.9"]);
     const destinations = explainRefusals(entries, input, {}, NOW);
     expect(schemaErrors("refusals", { refusals: destinations })).toEqual([]);
-    const text = refusalsText(destinations, NOW, { isWatched: false });
+    const text = refusalsText({ destinations, now: NOW, isWatched: false });
     expect(text).toContain(
       "refused at times: a client of Service edge/limited can have 5 connections at a time, and 10.244.2.9 had more",
     );
@@ -131,12 +131,16 @@ describe("explainRefusals", () => {
     ]);
     const [mixed] = explainRefusals([...known, entry({ client: "10.244.2.6" })], input, {}, NOW);
     expect(mixed).toMatchObject({ firstAt: undefined });
-    const text = refusalsText(mixed === undefined ? [] : [mixed], NOW, { isWatched: true });
+    const text = refusalsText({
+      destinations: mixed === undefined ? [] : [mixed],
+      now: NOW,
+      isWatched: true,
+    });
     expect(text).toContain(": 9 packets of 3 clients, first unknown, last 5s ago\n");
     expect(text).toContain("10.244.2.6: 3 packets, first unknown, last 1m ago\n");
-    expect(refusalsText(one === undefined ? [] : [one], NOW, { isWatched: true })).toContain(
-      "10.244.2.9 (dns/dns-1): 3 packets, first 1m5s ago, last 5s ago\n",
-    );
+    expect(
+      refusalsText({ destinations: one === undefined ? [] : [one], now: NOW, isWatched: true }),
+    ).toContain("10.244.2.9 (dns/dns-1): 3 packets, first 1m5s ago, last 5s ago\n");
   });
 
   test("gives no first time after the last one, which has whole seconds", () => {
@@ -147,9 +151,9 @@ describe("explainRefusals", () => {
   test("reports a destination whose cause is gone as served now", () => {
     const [one] = explainRefusals([entry({ address: "10.96.0.11" })], input, {}, NOW);
     expect(one).toMatchObject({ service: "dns/dns", now: "served" });
-    expect(refusalsText(one === undefined ? [] : [one], NOW, { isWatched: false })).toContain(
-      "no longer refused, served",
-    );
+    expect(
+      refusalsText({ destinations: one === undefined ? [] : [one], now: NOW, isWatched: false }),
+    ).toContain("no longer refused, served");
   });
 
   test("explains destinations of no Service", () => {
@@ -189,9 +193,9 @@ describe("explainRefusals", () => {
     });
     const [one] = explainRefusals(entries, input, {}, NOW);
     expect(one).toMatchObject({ packets: 600_000, firstAt: new Date(NOW - 60_000 - 199_999).toISOString() });
-    expect(refusalsText(one === undefined ? [] : [one], NOW, { isWatched: true })).toContain(
-      "and 199990 more\n",
-    );
+    expect(
+      refusalsText({ destinations: one === undefined ? [] : [one], now: NOW, isWatched: true }),
+    ).toContain("and 199990 more\n");
   });
 
   test("explains no more than 1,000 destinations", () => {
@@ -204,15 +208,21 @@ test("the text of refusals names destination, cause and clients", () => {
   const entries = Array.from({ length: 12 }, (_, i) =>
     entry({ client: `10.244.2.${100 + i}`, silentFor: i }),
   );
-  const text = refusalsText(explainRefusals(entries, input, {}, NOW), NOW, { isWatched: false });
+  const text = refusalsText({
+    destinations: explainRefusals(entries, input, {}, NOW),
+    now: NOW,
+    isWatched: false,
+  });
   expect(text).toContain(
     "shop/cart at 10.96.0.10:80/tcp: 36 packets of 12 clients, last 0s ago\n  refused: ",
   );
   expect(text).toMatch(/ fails:\n {6}kubectl -n shop describe pod cart-1\n/);
   expect(text).toContain("    10.244.2.100: 3 packets, last 0s ago\n");
   expect(text).toContain("    and 2 more\n");
-  expect(refusalsText([], NOW, { isWatched: true })).toBe("nothing was refused within the last hour\n");
-  expect(refusalsText([], NOW, { isWatched: true, isFiltered: true })).toBe(
+  expect(refusalsText({ destinations: [], now: NOW, isWatched: true })).toBe(
+    "nothing was refused within the last hour\n",
+  );
+  expect(refusalsText({ destinations: [], now: NOW, isWatched: true }, true)).toBe(
     "no matching refusal within the last hour\n",
   );
 });
