@@ -9,20 +9,15 @@ const RESERVED_PORTS = "/proc/sys/net/ipv4/ip_local_reserved_ports";
 const OUR_PORTS = "/run/nft-proxy/reserved-node-ports";
 
 /** Access to the reserved ports. */
-export interface ReservedPortFiles {
-  /** The kernel's list. Rejects with the system's error. */
-  read(): Promise<string>;
-  write(text: string): Promise<void>;
-  /** The list of our ports, "" for none. */
-  readOurs(): Promise<string>;
-  writeOurs(text: string): Promise<void>;
-}
+export type ReservedPortFiles = typeof reservedPortFiles;
 
 /** The files of this host. */
-export const reservedPortFiles: ReservedPortFiles = {
+export const reservedPortFiles = {
+  /** The kernel's list. Rejects with the system's error. */
   read: () => readFile(RESERVED_PORTS, "utf8"),
   // The kernel accepts a long list in several pieces. It reads a line end alone as an empty list.
-  write: (text) => writeFile(RESERVED_PORTS, `${text}\n`, { flag: "r+" }),
+  write: (text: string) => writeFile(RESERVED_PORTS, `${text}\n`, { flag: "r+" }),
+  /** The list of our ports, "" for none. */
   readOurs: async () => {
     try {
       return await readFile(OUR_PORTS, "utf8");
@@ -31,7 +26,7 @@ export const reservedPortFiles: ReservedPortFiles = {
       throw error;
     }
   },
-  writeOurs: async (text) => {
+  writeOurs: async (text: string) => {
     await mkdir(dirname(OUR_PORTS), { recursive: true });
     if (text === "") return rm(OUR_PORTS, { force: true });
     // Renamed into place: a daemon that is stopped while it writes would leave an empty record.

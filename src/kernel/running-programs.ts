@@ -44,31 +44,11 @@ async function* linesOf(pieces: AsyncIterable<string>): AsyncGenerator<string, v
   if (rest !== "") yield rest;
 }
 
-/** A program that runs until it is stopped. */
-export interface FollowedProgram {
-  /** Undefined when it could not be started. */
-  readonly pid: number | undefined;
-  /** Stops it; does nothing if it has ended. */
-  stop(): void;
-  /**
-   * Resolves when it was stopped. Rejects with an AppError HOST if it could not be started, or ended without
-   * being stopped.
-   */
-  readonly ended: Promise<void>;
-}
-
-/** Starts a program and passes on its lines as they arrive, until it is stopped. */
-export type FollowLines = (
-  path: string,
-  args: readonly string[],
-  onLine: (line: string) => void,
-) => FollowedProgram;
-
 /**
- * {@link FollowLines} with an argument array, without a shell. The program ends with this process, unless
- * that is ended by SIGKILL: see {@link endOrphans}.
+ * Starts a program and passes on its lines as they arrive, until it is stopped. It gets an argument array,
+ * without a shell, and ends with this process, unless that is ended by SIGKILL: see {@link endOrphans}.
  */
-export const followLines: FollowLines = (path, args, onLine) => {
+export function followLines(path: string, args: readonly string[], onLine: (line: string) => void) {
   const child = execa(path, args, { ...OPEN_OPTIONS, stdin: "ignore", cleanup: true });
   let isStopped = false;
   const follow = async () => {
@@ -80,24 +60,21 @@ export const followLines: FollowLines = (path, args, onLine) => {
     isStopped = true;
     child.kill();
   };
-  return { pid: child.pid, stop, ended: follow() };
-};
+  return {
+    /** Undefined when it could not be started. */
+    pid: child.pid,
+    /** Stops it; does nothing if it has ended. */
+    stop,
+    /**
+     * Resolves when it was stopped. Rejects with an AppError HOST if it could not be started, or ended
+     * without being stopped.
+     */
+    ended: follow(),
+  };
+}
 
 /** A program that gets bytes and prints bytes until it is killed. */
-export interface OpenProgram {
-  /** Its path and arguments. */
-  readonly command: readonly [path: string, ...args: string[]];
-  /** Undefined when it could not be started. */
-  readonly pid: number | undefined;
-  /** Its output. The program waits while it is not read. */
-  readonly output: AsyncIterableIterator<Uint8Array>;
-  /** Writes to its input; does nothing if it has ended. */
-  write(bytes: Uint8Array): void;
-  /** Kills it; does nothing if it has ended. */
-  kill(): void;
-  /** Resolves with its end, also if it could not be started. Never rejects. */
-  readonly ended: Promise<ProgramEnd>;
-}
+export type OpenProgram = Readonly<ReturnType<typeof openProgram>>;
 
 /**
  * Starts a program with an argument array, without a shell. It ends with this process: even SIGKILL closes
@@ -109,7 +86,7 @@ export function openProgram(
   path: string,
   args: readonly string[],
   { readsAhead = true }: { readonly readsAhead?: boolean } = {},
-): OpenProgram {
+) {
   const usual = getDefaultHighWaterMark(false);
   // The streams of a program get the default of the moment.
   if (!readsAhead) setDefaultHighWaterMark(false, 1);
@@ -117,12 +94,19 @@ export function openProgram(
   setDefaultHighWaterMark(false, usual);
   // A program that ends without reading all of its input (EPIPE) shows the reason by its exit code.
   child.stdin.on("error", () => {});
+  const output: AsyncIterableIterator<Uint8Array> = child.stdout[Symbol.asyncIterator]();
   return {
-    command: [path, ...args],
+    /** Its path and arguments. */
+    command: [path, ...args] as const,
+    /** Undefined when it could not be started. */
     pid: child.pid,
-    output: child.stdout[Symbol.asyncIterator](),
-    write: (bytes) => void child.stdin.write(bytes),
+    /** Its output. The program waits while it is not read. */
+    output,
+    /** Writes to its input; does nothing if it has ended. */
+    write: (bytes: Uint8Array) => void child.stdin.write(bytes),
+    /** Kills it; does nothing if it has ended. */
     kill: () => void child.kill(),
+    /** Resolves with its end, also if it could not be started. Never rejects. */
     ended: child.then(processResult),
   };
 }

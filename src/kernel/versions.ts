@@ -5,26 +5,21 @@ import { nftVersion } from "./nft-listings.ts";
 import { type RunProcess, runProcess } from "./process.ts";
 
 /** The versions of the kernel and the programs that nft-proxy uses. */
-export interface HostVersions {
-  /** As nft prints it: `nftables v1.1.3 (Commodore Bullmoose #4)`. */
-  readonly nft: string;
-  /** The kernel's release: `6.12.48+deb13-amd64`. */
-  readonly kernel: string;
-  /** `1.8.0.3` */
-  readonly socat: string;
-  /** `v20.19.2` */
-  readonly nodejs: string;
-}
+export type HostVersions = Readonly<Awaited<ReturnType<typeof hostVersions>>>;
 
 /**
  * Reads the versions of this host. A version that cannot be read has the reason instead: `unavailable: cannot
  * start nft ...`.
  */
-export async function hostVersions(nft: Nft): Promise<HostVersions> {
+export async function hostVersions(nft: Nft) {
   return {
+    /** As nft prints it: `nftables v1.1.3 (Commodore Bullmoose #4)`. */
     nft: await nftVersion(nft).catch(unavailable),
+    /** The kernel's release: `6.12.48+deb13-amd64`. */
     kernel: await hostFiles.read("/proc/sys/kernel/osrelease").then((text) => text.trim(), unavailable),
+    /** `1.8.0.3` */
     socat: (await socatVersion(runProcess)) ?? "unavailable: socat cannot be started",
+    /** `v20.19.2` */
     nodejs: process.version,
   };
 }

@@ -11,18 +11,9 @@ import { commandOptions } from "../options.ts";
 /** The output of `--output json`: schemas/version.schema.json. */
 export interface Versions extends HostVersions {
   readonly nftProxy: string;
-  readonly daemon: DaemonVersion;
+  /** The running daemon, or the reason why its version is unknown. */
+  readonly daemon: ReturnType<typeof versionOf> | { readonly problem: string };
 }
-
-/** The running daemon, or the reason why its version is unknown. */
-type DaemonVersion =
-  | {
-      readonly version: string;
-      readonly nodeName: string;
-      readonly socket: string;
-      readonly uptimeSeconds: number;
-    }
-  | { readonly problem: string };
 
 /** `version`: this program, the running daemon, nft, the kernel and Node.js. Changes nothing. */
 export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult> {
@@ -45,7 +36,7 @@ function absence(socket: string): string {
   return isDenied(socket) ? `only root may query it at ${socket}` : `none answers at ${socket}`;
 }
 
-function versionOf({ socket, state: { version, nodeName, startedAt, now } }: RunningDaemon): DaemonVersion {
+function versionOf({ socket, state: { version, nodeName, startedAt, now } }: RunningDaemon) {
   return { version, nodeName, socket, uptimeSeconds: Math.round((now - startedAt) / 1000) };
 }
 

@@ -1,6 +1,5 @@
 import { type Clock, wallTime } from "../../base/clock.ts";
-import { FAMILY_NAMES, type Family } from "../../base/family.ts";
-import type { Node } from "../../model/node.ts";
+import { type ByFamily, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { BoundedFrequencyRunner } from "../../sync/bounded-frequency-runner.ts";
 import type { ChangeTracker } from "../../sync/change-tracker.ts";
@@ -16,71 +15,48 @@ const TO_BE_DELETED_TAINT = "ToBeDeletedByClusterAutoscaler";
  * The state that health is judged by. Both families change in one transaction, and have the same times.
  * Milliseconds since 1970.
  */
-export interface HealthSnapshot {
-  /** The families of the host. */
-  readonly families: readonly Family[];
-  /** Why the kernel refuses the tables of a family; absent if it accepts them. */
-  readonly excluded: Readonly<Partial<Record<Family, string>>>;
-  /** Time at which the rules were last up to date; undefined before the first sync. */
-  readonly lastSynced: number | undefined;
-  /** Time since which the rules have been out of date; undefined if they are up to date. */
-  readonly pendingSince: number | undefined;
-  /** Why they are out of date, or why the last sync failed; "" if no reason but time is known. */
-  readonly problem: string;
-  readonly nodeName: string;
-  /** Undefined until our Node object is first received. */
-  readonly node: Pick<Node, "deleting" | "taints"> | undefined;
-}
-
-/** The health of one family. `reason` is "" if it is healthy. */
-export interface FamilyVerdict {
-  readonly family: Family;
-  readonly healthy: boolean;
-  readonly lastSynced: number | undefined;
-  readonly reason: string;
-  /**
-   * Whether the kernel refuses its tables. This does not make the proxy unhealthy, because it programs the
-   * other family.
-   */
-  readonly isExcluded: boolean;
-}
+export type HealthSnapshot = Readonly<ReturnType<HealthTracker["snapshot"]>>;
 
 /** The health of the proxy and its node. */
-export interface HealthReport {
-  /** The rules are up to date, or have not been out of date for too long. */
-  readonly proxyHealthy: boolean;
-  /**
-   * Whether load balancers may send new connections to this node: its Node exists and is not being deleted.
-   */
-  readonly nodeEligible: boolean;
-  /** As in {@link HealthSnapshot}. */
-  readonly lastSynced: number | undefined;
-  readonly families: readonly FamilyVerdict[];
-  /** The problems, one sentence each; empty if there are none. */
-  readonly reasons: readonly string[];
-}
+export type HealthReport = ReturnType<typeof judgeHealth>;
 
 /**
  * Judges a snapshot at `now`. Unhealthy means that the rules have been out of date for at least `threshold`
  * milliseconds. An idle proxy is healthy, however long nothing has changed.
  */
-export function judgeHealth(snapshot: HealthSnapshot, now: number, threshold: number): HealthReport {
+export function judgeHealth(snapshot: HealthSnapshot, now: number, threshold: number) {
   const { excluded, lastSynced } = snapshot;
   const outOfDate = whyOutOfDate(snapshot, now, threshold);
-  const healthy = outOfDate === "";
-  const families = snapshot.families.map((family): FamilyVerdict => {
+  const proxyHealthy = outOfDate === "";
+  const families = snapshot.families.map((family) => {
     const why = excluded[family];
-    if (why === undefined) return { family, healthy, lastSynced, reason: outOfDate, isExcluded: false };
-    const reason = `${FAMILY_NAMES[family]} is not served: ${why}`;
-    return { family, healthy: false, lastSynced: undefined, reason, isExcluded: true };
+    const isExcluded = why !== undefined;
+    return {
+      family,
+      /**
+       * Whether the kernel refuses its tables. This does not make the proxy unhealthy, because it programs
+       * the other family.
+       */
+      isExcluded,
+      healthy: proxyHealthy && !isExcluded,
+      lastSynced: isExcluded ? undefined : lastSynced,
+      /** "" if it is healthy. */
+      reason: isExcluded ? `${FAMILY_NAMES[family]} is not served: ${why}` : outOfDate,
+    };
   });
   const ineligible = whyIneligible(snapshot);
   const reasons = [...families.map(({ reason }) => reason), ineligible];
   return {
-    proxyHealthy: healthy,
+    /** The rules are up to date, or have not been out of date for too long. */
+    proxyHealthy,
+    /**
+     * Whether load balancers may send new connections to this node: its Node exists and is not being deleted.
+     */
     nodeEligible: ineligible === "",
+    /** As in {@link HealthSnapshot}. */
     lastSynced,
     families,
+    /** The problems, one sentence each; empty if there are none. */
     reasons: [...new Set(reasons.filter((reason) => reason !== ""))],
   };
 }
@@ -151,15 +127,22 @@ export function healthTracker(
     get pendingSince(): number | undefined {
       return pendingSince();
     },
-    snapshot(): HealthSnapshot {
+    snapshot() {
       const waitingFor = awaited === undefined ? tracker.waitingFor : [awaited];
+      const excluded: Partial<ByFamily<string>> = Object.fromEntries(history.excludedFamilies);
       return {
+        /** Time at which the rules were last up to date; undefined before the first sync. */
         lastSynced: history.lastSyncedAt,
+        /** Time since which the rules have been out of date; undefined if they are up to date. */
         pendingSince: pendingSince(),
+        /** Why they are out of date, or why the last sync failed; "" if no reason but time is known. */
         problem: waitingFor.length > 0 ? `waiting for ${waitingFor.join(", ")}` : (history.problem ?? ""),
+        /** The families of the host. */
         families,
-        excluded: Object.fromEntries(history.excludedFamilies),
+        /** Why the kernel refuses the tables of a family; absent if it accepts them. */
+        excluded,
         nodeName: cache.node.name,
+        /** Undefined until our Node object is first received. */
         node: cache.isNodeKnown ? cache.node : undefined,
       };
     },

@@ -6,18 +6,7 @@ import { NO_ENDPOINTS } from "../../ruleset/sets.ts";
 import type { DaemonStatus } from "./daemon-status.ts";
 
 /** The query of the status page. */
-export interface StatusQuery {
-  /** Lower case, trimmed; "" for no filter. */
-  readonly text: string;
-  /** Only Services with problems. */
-  readonly problemsOnly: boolean;
-  /** From 1. */
-  readonly page: number;
-  /** Seconds until the browser loads the page again; 0 for never. */
-  readonly refresh: number;
-  /** The Service whose own page is shown, `namespace/name`; "" for the list. */
-  readonly service: string;
-}
+export type StatusQuery = Readonly<ReturnType<typeof readStatusQuery>>;
 
 /** Longer than any address or name. Characters. */
 const LONGEST_TEXT = 300;
@@ -29,14 +18,19 @@ export const REFRESH_PERIODS: readonly number[] = [0, 5, 30, 60];
 export const DEFAULT_REFRESH = 30;
 
 /** Reads the query of a URL and ignores invalid parameters. */
-export function readStatusQuery(query: URLSearchParams): StatusQuery {
+export function readStatusQuery(query: URLSearchParams) {
   const page = Number(query.get("page"));
   const refresh = Number(query.get("refresh") ?? DEFAULT_REFRESH);
   return {
+    /** Lower case, trimmed; "" for no filter. */
     text: (query.get("q") ?? "").slice(0, LONGEST_TEXT).trim().toLowerCase(),
+    /** Only Services with problems. */
     problemsOnly: query.get("show") === "problems",
+    /** From 1. */
     page: Number.isSafeInteger(page) && page > 0 ? page : 1,
+    /** Seconds until the browser loads the page again; 0 for never. */
     refresh: REFRESH_PERIODS.includes(refresh) ? refresh : DEFAULT_REFRESH,
+    /** The Service whose own page is shown, `namespace/name`; "" for the list. */
     service: (query.get("service") ?? "").slice(0, LONGEST_TEXT),
   };
 }
@@ -68,22 +62,14 @@ export interface ListedService {
 }
 
 /** One page of the Services that match a query. */
-export interface ServiceList {
-  readonly services: readonly ListedService[];
-  /** Number of Services on all pages. */
-  readonly matching: number;
-  /** From 1, at most `pages`. */
-  readonly page: number;
-  /** At least 1. */
-  readonly pages: number;
-}
+export type ServiceList = ReturnType<typeof listServices>;
 
 /** Finds the Services that match a query, sorted by name. */
 export function listServices(
   { cache }: DaemonStatus,
   problems: ReadonlySet<string>,
   { text, problemsOnly, page, service }: StatusQuery,
-): ServiceList {
+) {
   const names = cache.serviceNames().filter((name) => {
     if (service !== "") return name === service;
     if (problemsOnly && !problems.has(name)) return false;
@@ -101,7 +87,15 @@ export function listServices(
     if (from < to) services.push({ name, from, to, ports });
     first += ports;
   }
-  return { services, matching: names.length, page: shown, pages };
+  return {
+    services,
+    /** Number of Services on all pages. */
+    matching: names.length,
+    /** From 1, at most `pages`. */
+    page: shown,
+    /** At least 1. */
+    pages,
+  };
 }
 
 /** Counts the service ports of a Service in both families. */

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { hostFiles } from "../../kernel/host.ts";
 import type { Nft } from "../../kernel/nft.ts";
-import { type FollowLines, followLines } from "../../kernel/running-programs.ts";
+import { followLines } from "../../kernel/running-programs.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { removeStaleTraceTables, traceTableName, untilListening } from "../../kernel/trace-tables.ts";
 import { type PacketStory, StoryCollector } from "./packet-story.ts";
@@ -23,7 +23,7 @@ export interface TraceOptions {
   readonly rate: number;
   /** Ends the trace early when it resolves. */
   readonly stop: Promise<unknown>;
-  readonly follow?: FollowLines;
+  readonly follow?: typeof followLines;
 }
 
 /** Time without a line after which a packet has passed its last chain. Milliseconds. */
