@@ -163,25 +163,18 @@ function* fieldPieces(value: object): Generator<string> {
 }
 
 function* itemPieces(items: Iterable<unknown>): Generator<string> {
-  let before = "";
-  let batch: unknown[] = [];
-  const batchText = (): string => {
-    const text = before + JSON.stringify(batch).slice(1, -1);
-    [before, batch] = [",", []];
-    return text;
-  };
-  yield "[";
+  let text = "[";
+  let count = 0;
   for (const item of items) {
-    const isOwnPiece = isLarge(item);
-    if (batch.length === BATCH || (isOwnPiece && batch.length > 0)) yield batchText();
-    if (!isOwnPiece) {
-      batch.push(item);
-      continue;
-    }
-    yield before;
-    yield* jsonPieces(item);
-    before = ",";
+    if (count > 0) text += ",";
+    if (isLarge(item)) {
+      yield text;
+      yield* jsonPieces(item);
+      text = "";
+    } else text += JSON.stringify(item) ?? "null";
+    if (++count % BATCH > 0) continue;
+    yield text;
+    text = "";
   }
-  if (batch.length > 0) yield batchText();
-  yield "]";
+  yield `${text}]`;
 }

@@ -11,14 +11,11 @@ import { parseIPv4Route } from "./routes.ts";
  * interfaces without a carrier, whose addresses are still local.
  */
 async function localAddresses(family: Family, files: HostFiles): Promise<string[]> {
-  const path = family === "ip" ? "/proc/net/fib_trie" : "/proc/net/if_inet6";
+  const [path, parse] =
+    family === "ip" ? ["/proc/net/fib_trie", ipv4Locals] : ["/proc/net/if_inet6", ipv6Locals];
   const found = new Set<string>();
   try {
-    for await (const address of family === "ip"
-      ? ipv4Locals(files.lines(path))
-      : ipv6Locals(files.lines(path))) {
-      found.add(address);
-    }
+    for await (const address of parse(files.lines(path))) found.add(address);
   } catch (cause) {
     if (family === "ip" || systemErrorCode(cause) !== "ENOENT") {
       throw new AppError(

@@ -19,24 +19,30 @@ const TYPES: Readonly<Partial<Record<FlagType, NonNullable<Options["type"]>>>> =
 
 /** The help of the program, which lists its commands. @param columns of the terminal */
 export async function programHelp(columns: number): Promise<string> {
-  const parser = withCommands(emptyParser())
+  const parser = emptyParser()
     .usage("nft-proxy <command>\n\nThe service proxy of a Kubernetes node, in nftables.")
+    .option("help", { alias: "h", type: "boolean", describe: "Show help" })
+    .option("version", { type: "boolean", describe: "Show the version" })
     .epilogue(
       "`nft-proxy <command> --help` shows the common options of a command, `--help-all` all of them.",
     );
+  // Without their flags, which are not shown here and would cost time.
+  for (const command of COMMANDS) parser.command(usage(command), command.summary);
   return await textOf(parser, columns);
 }
 
 /** The help of one command. @param showAll shows every option, not only the common ones */
 export async function commandHelp(command: Command, showAll: boolean, columns: number): Promise<string> {
   const { name, summary, positional, examples = [] } = command;
+  const flags = shownFlags(command, showAll);
+  const options = Object.fromEntries(flags.map((flag) => [flag.name, optionOf(flag, command)]));
   const parser = emptyParser()
     .usage(`nft-proxy ${usage(command)} [options]\n\n${summary}`)
     .updateStrings({ "Positionals:": "Arguments:" })
     .command(positional === undefined ? "$0" : `$0 [${positional.name}]`, summary, (builder) => {
       if (positional !== undefined)
         builder.positional(positional.name, { type: "string", describe: positional.description });
-      return withFlags(builder, command, showAll);
+      return builder.options(options);
     })
     .example(examples.map(([args, does]): [string, string] => [`nft-proxy ${name} ${args}`, does]));
   return await textOf(parser, columns);
@@ -60,20 +66,6 @@ function emptyParser(): Yargs {
 
 async function textOf(parser: Yargs, columns: number): Promise<string> {
   return `${await parser.wrap(Math.min(columns, MAX_COLUMNS)).getHelp()}\n`;
-}
-
-/** Adds every command without its flags, which are not shown here and would cost time. */
-function withCommands(parser: Yargs): Yargs {
-  for (const command of COMMANDS) parser.command(usage(command), command.summary);
-  return parser.option("help", { alias: "h", type: "boolean", describe: "Show help" }).option("version", {
-    type: "boolean",
-    describe: "Show the version",
-  });
-}
-
-function withFlags(parser: Yargs, command: Command, showAll: boolean): Yargs {
-  const flags = shownFlags(command, showAll);
-  return parser.options(Object.fromEntries(flags.map((flag) => [flag.name, optionOf(flag, command)])));
 }
 
 /** A command's name and its positional argument. */
