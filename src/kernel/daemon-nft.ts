@@ -1,6 +1,6 @@
 import type { Clock, Timer } from "../base/clock.ts";
 import type { Logger } from "../base/logger.ts";
-import { APPLY, type Nft, NftProgram } from "./nft.ts";
+import { APPLY, type Nft, nftProgram } from "./nft.ts";
 import { DAEMON_LIMITS, limitedRun } from "./nft-limits.ts";
 import { OwnCommits } from "./own-commits.ts";
 import {
@@ -21,7 +21,7 @@ export type DaemonNft = ReturnType<typeof daemonNft>;
 export function daemonNft(path: string, clock: Clock, memoryBytes: number | undefined) {
   const ownCommits = new OwnCommits(clock);
   const spare = spareProcess(path, APPLY, DAEMON_LIMITS.maxOutputBytes, clock);
-  const nft: Nft = new NftProgram({
+  const nft: Nft = nftProgram({
     path,
     limits: DAEMON_LIMITS,
     run: limitedRun(memoryBytes, spare.run),

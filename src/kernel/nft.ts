@@ -49,7 +49,7 @@ export interface AppliedTransaction {
   readonly durationMs: number;
 }
 
-/** Options of {@link NftProgram}. */
+/** Options of {@link nftProgram}. */
 export interface NftOptions {
   /** Path or name of the program. */
   readonly path: string;
@@ -70,109 +70,92 @@ const NO_SUCH_OBJECT = /^Error: (?:Could not process rule: )?No such file or dir
 /** Part of nft's error if the kernel refuses a transaction; absent if nft itself cannot read it. */
 const BY_KERNEL = "Could not process rule";
 
-/** {@link Nft} with the program, one process for each call. */
-export class NftProgram implements Nft {
-  readonly path: string;
-  readonly #through: readonly string[];
-  readonly #run: RunProcess;
-  readonly #limits: ProcessLimits;
-  readonly #onApply: ((pid: number) => void) | undefined;
+/** Makes an {@link Nft} with the program, one process for each call. */
+export function nftProgram(options: NftOptions): Nft {
+  const { path, through = [], run = runProcess, limits = NFT_LIMITS, onApply: onStart } = options;
   /**
    * Controllers that end the running listings and checks. A shared one would grow: in Node 20, sources of
    * AbortSignal.any keep a reference to every signal made from them.
    */
-  readonly #reads = new Set<AbortController>();
-  #isReadingStopped = false;
-  #commits = 0;
+  const reads = new Set<AbortController>();
+  let isReadingStopped = false;
+  let commits = 0;
   /** False once this nft could read a transaction only in its full form. */
-  #canNarrow = true;
+  let canNarrow = true;
 
-  constructor(options: NftOptions) {
-    const { path, through = [], run = runProcess, limits = NFT_LIMITS } = options;
-    this.path = path;
-    this.#through = through;
-    this.#run = run;
-    this.#limits = limits;
-    this.#onApply = options.onApply;
-  }
+  /** @throws the reason why it was killed, if it was; AppError, see {@link nftFailure} */
+  const execute = async (
+    args: readonly string[],
+    input: string,
+    most: ProcessLimits,
+  ): Promise<ProcessResult> => {
+    const [program = path, ...rest] = [...through, path];
+    const result = await run(program, [...rest, ...args], input, most);
+    if (result.aborted) most.signal?.throwIfAborted();
+    const failure = nftFailure(result, { program, command: [path, ...args].join(" "), limits: most });
+    if (failure !== undefined) throw failure;
+    return result;
+  };
 
-  get commits(): number {
-    return this.#commits;
-  }
-
-  stopReading(): void {
-    this.#isReadingStopped = true;
-    for (const read of this.#reads) read.abort(new NftStoppedError());
-  }
-
-  async apply(transaction: Transaction): Promise<AppliedTransaction> {
-    const onStart = this.#onApply;
-    const limits = onStart === undefined ? this.#limits : { ...this.#limits, onStart };
-    const applied = await this.#send(transaction, APPLY, limits);
-    this.#commits++;
-    return applied;
-  }
-
-  async check(transaction: Transaction): Promise<AppliedTransaction> {
-    return await this.#reading(undefined, (limits) =>
-      this.#send(transaction, ["-j", "-c", "-f", "-"], limits),
-    );
-  }
-
-  async list(args: readonly string[], signal?: AbortSignal): Promise<string | undefined> {
-    const result = await this.#reading(signal, (limits) => this.#execute(args, "", limits));
-    if (result.exitCode === 0) return result.stdout;
-    if (NO_SUCH_OBJECT.test(result.stderr)) return undefined;
-    throw new AppError("NFT_OUTPUT", `nft ${args.join(" ")} failed: ${firstLine(result.stderr)}`, {
-      evidence: { stderr: result.stderr.trim() },
-    });
-  }
-
-  async #send(
+  const send = async (
     transaction: Transaction,
     args: readonly string[],
     most: ProcessLimits,
-  ): Promise<AppliedTransaction> {
+  ): Promise<AppliedTransaction> => {
     const { text, narrow } = transactionText(transaction);
-    const limits = transactionLimits(transaction, text, most);
-    const send = (input: string) =>
-      this.#execute(args, input, limits).catch((error: unknown) => {
+    const own = transactionLimits(transaction, text, most);
+    const sendText = (input: string) =>
+      execute(args, input, own).catch((error: unknown) => {
         throw ofTransaction(error);
       });
-    const isNarrow = this.#canNarrow && narrow !== undefined;
-    let result = await send(isNarrow ? narrow : text);
+    const isNarrow = canNarrow && narrow !== undefined;
+    let result = await sendText(isNarrow ? narrow : text);
     if (isNarrow && result.exitCode !== 0 && !result.stderr.includes(BY_KERNEL)) {
-      result = await send(text);
-      this.#canNarrow = result.exitCode !== 0;
+      result = await sendText(text);
+      canNarrow = result.exitCode !== 0;
     }
     if (result.exitCode !== 0)
       throw new NftRefusedError(transaction, result.stderr || "exit without a message");
     return { bytes: text.length, durationMs: result.durationMs };
-  }
+  };
 
   /**
    * Makes a call that changes nothing.
    * @throws NftStoppedError after {@link Nft.stopReading}; the reason of `own`
    */
-  async #reading<Result>(
+  const reading = async <Result>(
     own: AbortSignal | undefined,
-    call: (limits: ProcessLimits) => Promise<Result>,
-  ): Promise<Result> {
-    if (this.#isReadingStopped) throw new NftStoppedError();
+    call: (most: ProcessLimits) => Promise<Result>,
+  ): Promise<Result> => {
+    if (isReadingStopped) throw new NftStoppedError();
     own?.throwIfAborted();
     const read = new AbortController();
-    this.#reads.add(read);
-    const limits = { ...this.#limits, signal: firstOf(read.signal, own) };
-    return await call(limits).finally(() => this.#reads.delete(read));
-  }
+    reads.add(read);
+    return await call({ ...limits, signal: firstOf(read.signal, own) }).finally(() => reads.delete(read));
+  };
 
-  /** @throws the reason why it was killed, if it was; AppError, see {@link nftFailure} */
-  async #execute(args: readonly string[], input: string, limits: ProcessLimits): Promise<ProcessResult> {
-    const [program = this.path, ...rest] = [...this.#through, this.path];
-    const result = await this.#run(program, [...rest, ...args], input, limits);
-    if (result.aborted) limits.signal?.throwIfAborted();
-    const failure = nftFailure(result, { program, command: [this.path, ...args].join(" "), limits });
-    if (failure !== undefined) throw failure;
-    return result;
-  }
+  return {
+    path,
+    get commits(): number {
+      return commits;
+    },
+    async apply(transaction) {
+      const applied = await send(transaction, APPLY, onStart === undefined ? limits : { ...limits, onStart });
+      commits++;
+      return applied;
+    },
+    check: (transaction) => reading(undefined, (most) => send(transaction, ["-j", "-c", "-f", "-"], most)),
+    async list(args, signal) {
+      const result = await reading(signal, (most) => execute(args, "", most));
+      if (result.exitCode === 0) return result.stdout;
+      if (NO_SUCH_OBJECT.test(result.stderr)) return undefined;
+      throw new AppError("NFT_OUTPUT", `nft ${args.join(" ")} failed: ${firstLine(result.stderr)}`, {
+        evidence: { stderr: result.stderr.trim() },
+      });
+    },
+    stopReading() {
+      isReadingStopped = true;
+      for (const read of reads) read.abort(new NftStoppedError());
+    },
+  };
 }

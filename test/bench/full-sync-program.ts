@@ -2,7 +2,7 @@
 import { writeFileSync } from "node:fs";
 import type { ServiceCounters } from "../../src/features/service-counters/feature.ts";
 import { openTables } from "../../src/kernel/netlink-tables.ts";
-import { NftProgram } from "../../src/kernel/nft.ts";
+import { nftProgram } from "../../src/kernel/nft.ts";
 import { systemClock } from "../../src/kernel/system-clock.ts";
 import { formatClassid } from "../../src/nft/canonical/constant.ts";
 import { creation } from "../../src/nft/delta.ts";
@@ -53,7 +53,7 @@ async function resyncs(reconciler: Reconciler, damage: () => Promise<void>): Pro
 const [sizeJson = "", counters = "off", mode = "full"] = process.argv.slice(2);
 const size = JSON.parse(sizeJson) as ClusterSize;
 const cache = loadCache(size);
-const nft = new NftProgram({ path: "nft" });
+const nft = nftProgram({ path: "nft" });
 await clearTables();
 globalThis.gc?.();
 const memory = new MemoryWatch(process.pid);

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { createSocket, type Socket } from "node:dgram";
 import { once } from "node:events";
 import { cpus } from "node:os";
-import { NftProgram } from "../../src/kernel/nft.ts";
+import { nftProgram } from "../../src/kernel/nft.ts";
 import { Reconciler } from "../../src/sync/reconciler.ts";
 import { nftTables } from "../support/nft-tables.ts";
 import { cachePath } from "./cluster-files.ts";
@@ -46,7 +46,7 @@ export async function onOneProcessor<T>(use: () => Promise<T>): Promise<T> {
 export async function programRules(size: ClusterSize): Promise<void> {
   await clearTables();
   const cache = loadCache(size);
-  const nft = new NftProgram({ path: "nft" });
+  const nft = nftProgram({ path: "nft" });
   const reconciler = new Reconciler({ cache, nft, tables: nftTables(nft) });
   await reconciler.sync({ nodeContext: contextsOf(cache, "off"), services: cache.takeDirty() });
 }

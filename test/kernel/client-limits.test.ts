@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { ClientLimits } from "../../src/features/client-limits/limits.ts";
 import { CLIENT_CONNECTIONS, CLIENT_RATES, rules } from "../../src/features/client-limits/rules.ts";
 import { readRefusals } from "../../src/features/refusal-record/refused-set.ts";
-import { NftProgram } from "../../src/kernel/nft.ts";
+import { nftProgram } from "../../src/kernel/nft.ts";
 import { missingFeatures } from "../../src/kernel/probe.ts";
 import { rebuildTransaction } from "../../src/nft/transaction.ts";
 import { partFeatures } from "../../src/ruleset/required-features.ts";
@@ -293,9 +293,9 @@ test("clients of a deleted Service do not count for the next one", async () => {
 
 test("the probe detects that the kernel supports limits, and changes nothing", async () => {
   expect(
-    await missingFeatures(new NftProgram({ path: "nft" }), partFeatures(rules, rules.needs)),
+    await missingFeatures(nftProgram({ path: "nft" }), partFeatures(rules, rules.needs)),
   ).toBeUndefined();
-  const lacking = new NftProgram({ path: "false" });
+  const lacking = nftProgram({ path: "false" });
   expect(await missingFeatures(lacking, partFeatures(rules, rules.needs))).toMatchObject({
     message: expect.stringContaining("limits of connections in sets"),
   });

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { rules } from "../../src/features/connection-timeouts/rules.ts";
 import type { ConnectionTimeouts } from "../../src/features/connection-timeouts/timeouts.ts";
-import { NftProgram } from "../../src/kernel/nft.ts";
+import { nftProgram } from "../../src/kernel/nft.ts";
 import { missingFeatures } from "../../src/kernel/probe.ts";
 import { partFeatures } from "../../src/ruleset/required-features.ts";
 import {
@@ -264,9 +264,9 @@ packetTable(() => node, "a Service with timeouts", ALL, testNodeContext(), [
 ]);
 
 test("the probe detects that the kernel supports timeouts, and changes nothing", async () => {
-  const nft = new NftProgram({ path: "nft" });
+  const nft = nftProgram({ path: "nft" });
   expect(await missingFeatures(nft, partFeatures(rules, rules.needs))).toBeUndefined();
-  const lacking = new NftProgram({ path: "false" });
+  const lacking = nftProgram({ path: "false" });
   expect(await missingFeatures(lacking, partFeatures(rules, rules.needs))).toMatchObject({
     message: expect.stringContaining("connection timeouts"),
   });

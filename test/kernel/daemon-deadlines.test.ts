@@ -1,6 +1,6 @@
 import { execaSync } from "execa";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { NftProgram } from "../../src/kernel/nft.ts";
+import { nftProgram } from "../../src/kernel/nft.ts";
 import { readKernel } from "../../src/kernel/read-kernel.ts";
 import { apiService, apiSlice } from "../support/api-objects.ts";
 import { InProcessDaemon, type InProcessOptions } from "../support/in-process-daemon.ts";
@@ -13,7 +13,7 @@ import { cacheOfApi, rulesetOfCache } from "../support/town-ruleset.ts";
 
 // An API server that does not answer, with the real deadlines and a clock that the test controls.
 
-const nft = new NftProgram({ path: "nft" });
+const nft = nftProgram({ path: "nft" });
 let api: StubApi;
 let daemon: InProcessDaemon | undefined;
 const flush = () => void execaSync("nft", ["flush", "ruleset"]);
@@ -36,7 +36,7 @@ afterEach(async () => {
 
 async function start(options: Partial<InProcessOptions> = {}): Promise<InProcessDaemon> {
   // Each daemon gets an nft of its own, because a stopped nft reads no more input.
-  daemon = await InProcessDaemon.start({ api, nft: new NftProgram({ path: "nft" }), ...options });
+  daemon = await InProcessDaemon.start({ api, nft: nftProgram({ path: "nft" }), ...options });
   return daemon;
 }
 

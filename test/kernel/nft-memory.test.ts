@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { NftProgram } from "../../src/kernel/nft.ts";
+import { nftProgram } from "../../src/kernel/nft.ts";
 import { limitedRun } from "../../src/kernel/nft-limits.ts";
 import { runProcess } from "../../src/kernel/process.ts";
 import type { Transaction } from "../../src/nft/ast/json.ts";
@@ -16,7 +16,7 @@ const LARGE: Transaction = {
 
 test("nft with too little memory fails with an error that is not a refusal, and succeeds with enough", async () => {
   const check = (memoryBytes: number) =>
-    new NftProgram({ path: "nft", run: limitedRun(memoryBytes, runProcess) }).check(LARGE);
+    nftProgram({ path: "nft", run: limitedRun(memoryBytes, runProcess) }).check(LARGE);
   await expect(check(80_000_000)).rejects.toMatchObject({
     code: "NFT_FAILED",
     message: expect.stringContaining("emory"),

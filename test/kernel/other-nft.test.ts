@@ -2,7 +2,7 @@ import { execa } from "execa";
 import { afterEach, describe, expect, test } from "vitest";
 import { FAMILIES } from "../../src/base/family.ts";
 import { REFUSED } from "../../src/features/refusal-record/rules.ts";
-import { NftProgram } from "../../src/kernel/nft.ts";
+import { nftProgram } from "../../src/kernel/nft.ts";
 import { readKernel } from "../../src/kernel/read-kernel.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
 import { diffRuleset } from "../../src/nft/delta.ts";
@@ -54,7 +54,7 @@ describe("a host whose own nft is Debian 12's 1.0.6", () => {
   ];
 
   test.each(RULESETS)("and has our tables with %s lists them without a crash", async (_, ruleset) => {
-    await new NftProgram({ path: "nft" }).apply(rebuildTransaction(ruleset));
+    await nftProgram({ path: "nft" }).apply(rebuildTransaction(ruleset));
     await fill(ruleset);
     for (const command of commands)
       expect(await run(OLD, command.split(" ")), command).toEqual({ ended: "exit 0" });
@@ -78,9 +78,9 @@ describe("the kernel's rules are listed as they were written", () => {
   test.each(RULESETS.flatMap(([name, desired]) => NFTS.map((nfts) => [name, ...nfts, desired] as const)))(
     "of %s, by %s",
     async (_name, _nfts, writer, reader, desired) => {
-      await new NftProgram({ path: writer }).apply(rebuildTransaction(desired));
+      await nftProgram({ path: writer }).apply(rebuildTransaction(desired));
       await fill(desired);
-      const kernel = await readKernel(nftTables(new NftProgram({ path: reader })), FAMILIES);
+      const kernel = await readKernel(nftTables(nftProgram({ path: reader })), FAMILIES);
       expect(kernel.kind).toBe("read");
       if (kernel.kind === "read") expect(diffRuleset(kernel.ruleset, desired)).toEqual([]);
     },
@@ -90,7 +90,7 @@ describe("the kernel's rules are listed as they were written", () => {
     ["this machine's", "nft"],
     ["the newest", NEWEST],
   ])("after %s nft changed existing maps", async (_, path) => {
-    const nft = new NftProgram({ path });
+    const nft = nftProgram({ path });
     const [before, after] = [townRuleset("town-after"), townRuleset("town")];
     await nft.apply(rebuildTransaction(before));
     await nft.apply(toTransaction(diffRuleset(before, after)));
@@ -101,7 +101,7 @@ describe("the kernel's rules are listed as they were written", () => {
 
 describe("the newest nft", () => {
   test.each(RULESETS)("writes the elements of %s as the same bytes", async (_, ruleset) => {
-    await new NftProgram({ path: NEWEST }).apply(rebuildTransaction(ruleset));
+    await nftProgram({ path: NEWEST }).apply(rebuildTransaction(ruleset));
     const socket = new NetlinkSocket();
     try {
       await expectElements(socket, ruleset);

@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "vitest";
-import { NftProgram } from "../../src/kernel/nft.ts";
+import { nftProgram } from "../../src/kernel/nft.ts";
 import { costlyTables } from "../../src/kernel/others-sets.ts";
 import { runProcess } from "../../src/kernel/process.ts";
 import { systemClock } from "../../src/kernel/system-clock.ts";
@@ -32,12 +32,12 @@ test("other software's tables with 5,000 sets or more are reported, but not ours
     table ip kube-proxy { chain c {
       ${lines(6000, (i) => `tcp dport { ${i}, 65535 } accept`)}
     }; }`);
-  expect(await costlyTables(new NftProgram({ path: "nft" }), systemClock)).toEqual([
+  expect(await costlyTables(nftProgram({ path: "nft" }), systemClock)).toEqual([
     { table: "ip kube-proxy", sets: 6000, ms: 12 },
     { table: "inet firewall", sets: 5500, ms: 11 },
   ]);
 });
 
 test("the report is empty without tables", async () => {
-  expect(await costlyTables(new NftProgram({ path: "nft" }), systemClock)).toEqual([]);
+  expect(await costlyTables(nftProgram({ path: "nft" }), systemClock)).toEqual([]);
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { rules } from "../../src/features/fast-path/rules.ts";
-import { type Nft, NftProgram } from "../../src/kernel/nft.ts";
+import { type Nft, nftProgram } from "../../src/kernel/nft.ts";
 import { tableNames } from "../../src/kernel/nft-listings.ts";
 import { probeFeatures, probeNft } from "../../src/kernel/probe.ts";
 import { type RunProcess, runProcess } from "../../src/kernel/process.ts";
@@ -12,12 +12,12 @@ function nftWithout(word: string): Nft {
     const result = await runProcess(path, args, input, limits);
     return input.includes(word) ? { ...result, exitCode: 1, stderr: `Error: no ${word}` } : result;
   };
-  return new NftProgram({ path: "nft", run });
+  return nftProgram({ path: "nft", run });
 }
 
 describe("the probe of nft and the kernel", () => {
   test("finds every feature in the tools of these tests, and leaves nothing behind", async () => {
-    const nft = new NftProgram({ path: "nft" });
+    const nft = nftProgram({ path: "nft" });
     const before = await tableNames(nft);
     await probeFeatures(nft, requiredFeatures());
     expect(await tableNames(nft)).toEqual(before);
@@ -46,11 +46,11 @@ describe("the probe of nft and the kernel", () => {
   });
 
   test("finds a program that answers 0 and does nothing", async () => {
-    await expect(probeNft(new NftProgram({ path: "true" }), requiredFeatures())).rejects.toMatchObject({
+    await expect(probeNft(nftProgram({ path: "true" }), requiredFeatures())).rejects.toMatchObject({
       code: "NFT_FEATURE",
       message: expect.stringContaining('nft at "true" does nothing'),
     });
-    await probeNft(new NftProgram({ path: "nft" }), requiredFeatures());
+    await probeNft(nftProgram({ path: "nft" }), requiredFeatures());
   });
 
   test("names only the missing feature", async () => {

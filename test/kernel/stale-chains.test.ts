@@ -1,6 +1,6 @@
 import { execaSync } from "execa";
 import { beforeEach, expect, test } from "vitest";
-import { NftProgram } from "../../src/kernel/nft.ts";
+import { nftProgram } from "../../src/kernel/nft.ts";
 import type { NftRefusedError } from "../../src/kernel/nft-errors.ts";
 import { readKernel } from "../../src/kernel/read-kernel.ts";
 import type { Ruleset } from "../../src/nft/ast/ruleset.ts";
@@ -13,7 +13,7 @@ import { nftTables } from "../support/nft-tables.ts";
 // Some kernels before 6.2 answer EBUSY if one transaction deletes a chain and the last element that refers to
 // it. The version does not tell which kernels do (Debian's 5.10.0-32 does not), so the tests try it.
 
-const nft = new NftProgram({ path: "nft" });
+const nft = nftProgram({ path: "nft" });
 const tables = nftTables(nft);
 
 /** Returns the rules for a Service with this limit: 2 needs the chain `client-limit-2`. */

@@ -3,7 +3,7 @@ import { beforeEach, expect, test } from "vitest";
 import { MOST_VANISHED, VANISHED_SECONDS } from "../../src/features/connection-life/rules.ts";
 import { statePart } from "../../src/features/connection-life/state.ts";
 import { VanishedEndpoints } from "../../src/features/connection-life/vanished-endpoints.ts";
-import { NftProgram } from "../../src/kernel/nft.ts";
+import { nftProgram } from "../../src/kernel/nft.ts";
 import type { SliceEndpoint } from "../../src/model/endpoint-slice.ts";
 import { Reconciler } from "../../src/sync/reconciler.ts";
 import {
@@ -20,7 +20,7 @@ import { nftTables } from "../support/nft-tables.ts";
 // The set of vanished endpoints in the real kernel. The kernel must not refuse a sync, whatever the state of
 // the set.
 
-const nft = new NftProgram({ path: "nft" });
+const nft = nftProgram({ path: "nft" });
 const [A, B] = ["10.244.2.11", "10.244.2.12"] as const;
 
 /** @param own options of the Service; with some, it decides instead of the option */

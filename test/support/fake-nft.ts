@@ -1,6 +1,6 @@
 import { conntrackDefaults } from "../../src/base/conntrack-defaults.ts";
 import type { Family } from "../../src/base/family.ts";
-import { type Nft, NftProgram } from "../../src/kernel/nft.ts";
+import { type Nft, nftProgram } from "../../src/kernel/nft.ts";
 import { OwnCommits } from "../../src/kernel/own-commits.ts";
 import type { ProcessResult, RunProcess } from "../../src/kernel/process.ts";
 import { systemClock } from "../../src/kernel/system-clock.ts";
@@ -37,7 +37,7 @@ export class FakeNft {
   before: (run: NftRun) => void | Promise<void> = () => {};
   /** The commits of this nft. */
   readonly ownCommits = new OwnCommits(systemClock);
-  readonly nft: Nft = new NftProgram({
+  readonly nft: Nft = nftProgram({
     path: "nft",
     onApply: (pid) => this.ownCommits.started(pid),
     run: (...call) => this.#run(...call),

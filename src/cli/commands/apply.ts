@@ -7,7 +7,7 @@ import { type Desired, loadFromFiles } from "../../inspect/load/desired.ts";
 import { finalParts, tablesOfHost } from "../../inspect/load/kernel-tables.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { openTables } from "../../kernel/netlink-tables.ts";
-import { NftProgram } from "../../kernel/nft.ts";
+import { nftProgram } from "../../kernel/nft.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { remainingTimes } from "../../kernel/table-reader.ts";
 import { refuseNoObjects } from "../../kube/files/diagnostic.ts";
@@ -62,7 +62,7 @@ const REFUSAL = {
 
 /** Programs the kernel. @returns also the warnings of features */
 async function program({ state, cache }: Desired, options: ProxyOptions) {
-  const nft = new NftProgram({ path: options.nftPath });
+  const nft = nftProgram({ path: options.nftPath });
   const reader = await openTables(nft, systemClock);
   const parts = finalParts(options, cache);
   const adopt = async (kernel: Ruleset) => {
@@ -79,7 +79,7 @@ async function program({ state, cache }: Desired, options: ProxyOptions) {
 
 /** Turns options off, with a notice for each, if nft or the kernel do not support them. */
 async function supported(options: ProxyOptions, { notice }: Reporter): Promise<ProxyOptions> {
-  const nft = new NftProgram({ path: options.nftPath });
+  const nft = nftProgram({ path: options.nftPath });
   const unsupported = await checkFeatures(nft, options);
   notice(
     unsupported.map(

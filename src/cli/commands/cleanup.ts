@@ -2,7 +2,7 @@ import { AppError } from "../../base/errors.ts";
 import { FAMILIES } from "../../base/family.ts";
 import { withoutDaemon } from "../../daemon/namespace-lock.ts";
 import { systemErrorCode } from "../../kernel/host.ts";
-import { NftProgram } from "../../kernel/nft.ts";
+import { type Nft, nftProgram } from "../../kernel/nft.ts";
 import { tableNames } from "../../kernel/nft-listings.ts";
 import { reservedPortFiles, reservePorts } from "../../kernel/reserved-ports.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
@@ -25,7 +25,7 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
   const name = isSet(argv, "kube-proxy") ? KUBE_PROXY_TABLE : TABLE_NAME;
   const isHarmless = name === KUBE_PROXY_TABLE || isDryRun;
   const removed = await withoutDaemon(isHarmless || isSet(argv, "force"), REFUSAL, () =>
-    remove(new NftProgram({ path: nftPath }), name, isDryRun),
+    remove(nftProgram({ path: nftPath }), name, isDryRun),
   );
   if (removed.length === 0) return { output: "nothing to remove\n" };
   return { output: `${isDryRun ? "would remove" : "removed"}: ${removed.join(", ")}\n` };
@@ -40,7 +40,7 @@ const REFUSAL = {
  * Removes the tables of this name, and with ours the reserved NodePorts. Returns the names of the removed
  * objects.
  */
-async function remove(nft: NftProgram, name: string, isDryRun: boolean): Promise<string[]> {
+async function remove(nft: Nft, name: string, isDryRun: boolean): Promise<string[]> {
   const present = await tableNames(nft);
   const tables = FAMILIES.flatMap((family) => (present.has(`${family} ${name}`) ? [{ family, name }] : []));
   if (tables.length > 0 && !isDryRun) await nft.apply(removalTransaction(tables));

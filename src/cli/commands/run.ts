@@ -17,7 +17,7 @@ import { writePrivateFile, writeStateFile } from "../../daemon/state-file.ts";
 import { type DaemonNft, daemonNft, dryRunNft } from "../../kernel/daemon-nft.ts";
 import { hostFiles } from "../../kernel/host.ts";
 import { openTables } from "../../kernel/netlink-tables.ts";
-import { type Nft, NftProgram } from "../../kernel/nft.ts";
+import { type Nft, nftProgram } from "../../kernel/nft.ts";
 import { nftMemoryLimit } from "../../kernel/nft-limits.ts";
 import { tableNames } from "../../kernel/nft-listings.ts";
 import { OwnCommits } from "../../kernel/own-commits.ts";
@@ -52,7 +52,7 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
   const logger = createLogger(options.logFormat, logLevel(options.logVerbosity), log);
   logWarnings(warnings, logger);
   if (!isSet(argv, "init-only")) return await serve(argv, options, poller, logger, log.lines);
-  if (!isSet(argv, "dry-run")) await prepareHost(new NftProgram({ path: options.nftPath }), options, logger);
+  if (!isSet(argv, "dry-run")) await prepareHost(nftProgram({ path: options.nftPath }), options, logger);
   return { exitCode: EXIT.ok };
 }
 
@@ -146,7 +146,7 @@ async function serve(
 
 async function openNft({ nftPath }: ProxyOptions, dryRun: boolean, logger: Logger): Promise<DaemonNft> {
   if (!dryRun) return daemonNft(nftPath, systemClock, await nftMemoryLimit(hostFiles, runProcess));
-  const nft = dryRunNft(new NftProgram({ path: nftPath }), logger);
+  const nft = dryRunNft(nftProgram({ path: nftPath }), logger);
   return { nft, ownCommits: new OwnCommits(systemClock), close: () => {} };
 }
 

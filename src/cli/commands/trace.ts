@@ -19,7 +19,7 @@ import { selectedPackets, type TraceQuery } from "../../inspect/trace/trace-rule
 import { hostAddresses } from "../../kernel/addresses.ts";
 import { conntrackTable } from "../../kernel/conntrack.ts";
 import { hostFiles } from "../../kernel/host.ts";
-import { NftProgram } from "../../kernel/nft.ts";
+import { nftProgram } from "../../kernel/nft.ts";
 import { routingRefusal } from "../../kernel/routes.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
@@ -49,7 +49,7 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
   const nodeAddresses = new Set((await hostAddresses(hostFiles)).local);
   const name = storyNamer(desired.state, desired.cache, nodeAddresses, ruleset);
   const named = namerOf(name, nodeAddresses);
-  const nft = new NftProgram({ path: options.nftPath });
+  const nft = nftProgram({ path: options.nftPath });
   const stories = tracePackets({ nft, selections, durationMs, rate, stop: untilInterrupted() });
   reporter.notice([
     ...omittedNotices(omitted),

@@ -1,6 +1,6 @@
 import { ageText } from "../../base/duration.ts";
 import { messageOf } from "../../base/errors.ts";
-import { NftProgram } from "../../kernel/nft.ts";
+import { nftProgram } from "../../kernel/nft.ts";
 import { type HostVersions, hostVersions } from "../../kernel/versions.ts";
 import { isDenied, type RunningDaemon, runningDaemon } from "../../socket/daemon-client.ts";
 import { outputFormat } from "../argument-values.ts";
@@ -26,7 +26,7 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
     nftProxy: __VERSION__,
     daemon:
       typeof daemon === "object" ? versionOf(daemon) : { problem: daemon ?? absence(options.daemonSocket) },
-    ...(await hostVersions(new NftProgram({ path }))),
+    ...(await hostVersions(nftProgram({ path }))),
   };
   return { output: format === "json" ? jsonText(versions) : versionsText(versions) };
 }

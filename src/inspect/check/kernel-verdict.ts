@@ -1,5 +1,5 @@
 import { AppError } from "../../base/errors.ts";
-import { type Nft, NftProgram } from "../../kernel/nft.ts";
+import { type Nft, nftProgram } from "../../kernel/nft.ts";
 import { NftRefusedError } from "../../kernel/nft-errors.ts";
 import { nftVersion } from "../../kernel/nft-listings.ts";
 import { probeFeatures } from "../../kernel/probe.ts";
@@ -34,9 +34,9 @@ export async function askKernel(
   nodeContext: NodeContext,
 ): Promise<KernelVerdict> {
   const isRoot = process.getuid?.() === 0;
-  const nft = new NftProgram({ path, through: ["unshare", ...(isRoot ? [] : ["--map-root-user"]), "--net"] });
+  const nft = nftProgram({ path, through: ["unshare", ...(isRoot ? [] : ["--map-root-user"]), "--net"] });
   try {
-    const version = await nftVersion(new NftProgram({ path }));
+    const version = await nftVersion(nftProgram({ path }));
     await probeFeatures(nft, requiredFeatures());
     for (const part of nodeContext[0]?.features ?? [])
       if (part.needs && Object.values(state.families).some((family) => family.hasPart(part)))

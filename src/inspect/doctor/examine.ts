@@ -6,7 +6,7 @@ import type { ProxyOptions } from "../../config/options.ts";
 import { workingFeatures } from "../../features/selection.ts";
 import { hostAddresses } from "../../kernel/addresses.ts";
 import { onlineCores } from "../../kernel/host.ts";
-import { type Nft, NftProgram } from "../../kernel/nft.ts";
+import { type Nft, nftProgram } from "../../kernel/nft.ts";
 import { conntrackSettings } from "../../kernel/sysctl.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { localUrl, runningDaemon } from "../../socket/daemon-client.ts";
@@ -51,7 +51,7 @@ export async function examineHost(
   options: ProxyOptions,
   { areDefaults = false, socketProblem, migrating }: ExaminationOptions = {},
 ): Promise<HostFinding[]> {
-  const nft = new NftProgram({ path: options.nftPath, run: host.run });
+  const nft = nftProgram({ path: options.nftPath, run: host.run });
   const facts = await gatherFacts(host, nft, SETTING_PATHS);
   const { chains } = facts;
   const hasTables = chains?.some(({ table }) => table.endsWith(` ${TABLE_NAME}`));

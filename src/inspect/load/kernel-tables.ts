@@ -5,7 +5,7 @@ import type { StatePart } from "../../features/seam/state-part.ts";
 import { stateParts } from "../../features/selection.ts";
 import { type HostFiles, hostFamilies, hostFiles } from "../../kernel/host.ts";
 import { openTables } from "../../kernel/netlink-tables.ts";
-import { type Nft, NftProgram } from "../../kernel/nft.ts";
+import { type Nft, nftProgram } from "../../kernel/nft.ts";
 import { actualTables, readKernel } from "../../kernel/read-kernel.ts";
 import { systemClock } from "../../kernel/system-clock.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
@@ -47,7 +47,7 @@ const LIMITS = { timeoutMs: 30_000, maxOutputBytes: 500_000_000 };
 
 /** Returns the nft program for listings by commands. Its time limit ends it even if rules keep changing. */
 export function listingNft(path: string): Nft {
-  return new NftProgram({ path, limits: LIMITS });
+  return nftProgram({ path, limits: LIMITS });
 }
 
 /**

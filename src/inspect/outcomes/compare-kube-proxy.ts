@@ -2,7 +2,7 @@ import { AppError, badArgument } from "../../base/errors.ts";
 import { FAMILIES, FAMILY_NAMES, type Family } from "../../base/family.ts";
 import { hostAddresses } from "../../kernel/addresses.ts";
 import { hostFiles } from "../../kernel/host.ts";
-import { NftProgram } from "../../kernel/nft.ts";
+import { nftProgram } from "../../kernel/nft.ts";
 import { listTableOf } from "../../kernel/nft-listings.ts";
 import { readText } from "../../kube/files/read-text.ts";
 import type { AnySet, AnyTable } from "../../nft/ast/any-table.ts";
@@ -67,7 +67,7 @@ async function kubeProxyTables(
   listings: readonly string[],
   { stdin, options: { nftPath } }: LoadRequest,
 ): Promise<readonly AnyTable[]> {
-  const nft = new NftProgram({ path: nftPath });
+  const nft = nftProgram({ path: nftPath });
   const listed = async (family: Family) => {
     const listing = await listTableOf(nft, { family, name: KUBE_PROXY }, "json");
     return listing === undefined ? [] : anyTables(listing);

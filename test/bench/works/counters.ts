@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { readConnectionCounts } from "../../../src/features/service-counters/connection-counts.ts";
 import type { ServiceCounters } from "../../../src/features/service-counters/feature.ts";
 import { openTables } from "../../../src/kernel/netlink-tables.ts";
-import { NftProgram } from "../../../src/kernel/nft.ts";
+import { nftProgram } from "../../../src/kernel/nft.ts";
 import { systemClock } from "../../../src/kernel/system-clock.ts";
 import { Reconciler } from "../../../src/sync/reconciler.ts";
 import { sizeText } from "../cluster-objects.ts";
@@ -34,7 +34,7 @@ async function measure(counters: ServiceCounters): Promise<{ readonly ms: number
 async function measureReading(): Promise<Figure> {
   await clearTables();
   const cache = loadCache(SIZE);
-  const nft = new NftProgram({ path: "nft" });
+  const nft = nftProgram({ path: "nft" });
   const { tables, close } = await openTables(nft, systemClock);
   const reconciler = new Reconciler({ cache, nft, tables });
   await reconciler.sync({ nodeContext: contextsOf(cache, "endpoints"), services: cache.takeDirty() });

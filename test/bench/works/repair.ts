@@ -1,5 +1,5 @@
 import { openTables } from "../../../src/kernel/netlink-tables.ts";
-import { NftProgram } from "../../../src/kernel/nft.ts";
+import { nftProgram } from "../../../src/kernel/nft.ts";
 import { declaredTable } from "../../../src/kernel/read-kernel.ts";
 import { systemClock } from "../../../src/kernel/system-clock.ts";
 import type { SetSpec } from "../../../src/nft/ast/ruleset.ts";
@@ -59,7 +59,7 @@ type Fault = (
 
 /** Changes of single elements and of one chain, by name. */
 async function faultsOf(): Promise<Readonly<Record<string, Fault>>> {
-  const { tables, close } = await openTables(new NftProgram({ path: "nft" }), systemClock);
+  const { tables, close } = await openTables(nftProgram({ path: "nft" }), systemClock);
   const sets = (await declaredTable(tables, "ip"))?.sets;
   const specOf = (name: string) => {
     const spec = sets?.get(name)?.spec;

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/features/passive-health-checks/check.ts";
-import { NftProgram } from "../../../src/kernel/nft.ts";
+import { nftProgram } from "../../../src/kernel/nft.ts";
 import { SliceEndpoints } from "../../../src/model/endpoint-slice.ts";
 import type { ServiceName } from "../../../src/model/ids.ts";
 import type { ObjectCache } from "../../../src/model/object-cache.ts";
@@ -108,7 +108,7 @@ export const underWay: Work = {
     // The flows get no answers, and the kernel's table of connections must not fill up.
     await mustRun(["sysctl", "-qw", "net.netfilter.nf_conntrack_udp_timeout=1"]);
     await clearTables();
-    const nft = new NftProgram({ path: "nft" });
+    const nft = nftProgram({ path: "nft" });
     const cache = loadCache(SIZE);
     const tables = nftTables(nft);
     const reconciler = new Reconciler({ cache, nft, tables });

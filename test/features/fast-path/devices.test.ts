@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { VANISHED } from "../../../src/features/connection-life/rules.ts";
 import { FastPathDevices } from "../../../src/features/fast-path/devices.ts";
-import { NftProgram } from "../../../src/kernel/nft.ts";
+import { nftProgram } from "../../../src/kernel/nft.ts";
 import type { RunProcess } from "../../../src/kernel/process.ts";
 import type { CommandObject, Transaction } from "../../../src/nft/ast/json.ts";
 import type { Ruleset } from "../../../src/nft/ast/ruleset.ts";
@@ -78,7 +78,7 @@ function setUp(interfaces: string[], isSynced = true) {
     sync: Promise.resolve(),
   };
   const daemon = {
-    nft: new NftProgram({ path: "nft", run: kernel.run }),
+    nft: nftProgram({ path: "nft", run: kernel.run }),
     clock,
     logger,
     files: new FakeHostFiles({}),

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { fastPath } from "../../../src/features/fast-path/feature.ts";
-import { NftProgram } from "../../../src/kernel/nft.ts";
+import { nftProgram } from "../../../src/kernel/nft.ts";
 import type { Command } from "../../../src/nft/ast/json.ts";
 import { renderAll, testNodeContext } from "../../support/build.ts";
 import { FakeHostFiles } from "../../support/fake-host-files.ts";
@@ -12,7 +12,7 @@ const nodeContext = testNodeContext({ settings });
 /** What `apply` sends after its sync on a host with these interfaces, and its warnings. */
 async function applied(names: readonly string[], given: object = {}) {
   const sent: Command[] = [];
-  const nft = new NftProgram({
+  const nft = nftProgram({
     path: "nft",
     run: async (_path, _args, input) => {
       sent.push(...withoutListing(JSON.parse(input)).nftables);

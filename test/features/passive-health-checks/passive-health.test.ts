@@ -5,7 +5,7 @@ import type { Answer } from "../../../src/features/passive-health-checks/probe.t
 import { ANSWERS, ATTEMPTS, RESETS } from "../../../src/features/passive-health-checks/rules.ts";
 import type { EndpointCounts } from "../../../src/features/passive-health-checks/suspicion.ts";
 import type { FeatureEvent, FeatureHost } from "../../../src/features/seam/daemon-part.ts";
-import { NftProgram } from "../../../src/kernel/nft.ts";
+import { nftProgram } from "../../../src/kernel/nft.ts";
 import type { TableReader } from "../../../src/kernel/table-reader.ts";
 import type { ServiceName } from "../../../src/model/ids.ts";
 import { Renderer } from "../../../src/ruleset/renderer.ts";
@@ -54,7 +54,7 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
   const host: FeatureHost = {
     clock,
     logger,
-    nft: new NftProgram({ path: "false" }),
+    nft: nftProgram({ path: "false" }),
     tables,
     files: new FakeHostFiles({}),
     flows: new FakeFlowTable(),

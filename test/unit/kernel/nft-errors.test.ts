@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type Nft, NftProgram } from "../../../src/kernel/nft.ts";
+import { type Nft, nftProgram } from "../../../src/kernel/nft.ts";
 import { NftRefusedError } from "../../../src/kernel/nft-errors.ts";
 import { listTable } from "../../../src/kernel/nft-listings.ts";
 import type { ProgramEnd } from "../../../src/kernel/process.ts";
@@ -19,7 +19,7 @@ const TRANSACTION: Transaction = { nftables: [{ add: { table: { family: "ip", na
 /** An nft that ends in one way, whatever it is asked. */
 function ending(end: Partial<ProgramEnd>, stdout = ""): Nft {
   const result = { ...ENDED, ...end };
-  return new NftProgram({
+  return nftProgram({
     path: "nft",
     run: async () => ({ ...result, stdout, durationMs: 1 }),
   });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { HostFiles } from "../../../src/kernel/host.ts";
-import { NftProgram } from "../../../src/kernel/nft.ts";
+import { nftProgram } from "../../../src/kernel/nft.ts";
 import { limitedRun, nftMemoryLimit } from "../../../src/kernel/nft-limits.ts";
 import type { ProcessResult, RunProcess } from "../../../src/kernel/process.ts";
 import type { Transaction } from "../../../src/nft/ast/json.ts";
@@ -36,7 +36,7 @@ test("nft gets a memory limit for a large transaction, and none for a small one"
     programs.push([path, ...args].join(" "));
     return DONE;
   };
-  const nft = new NftProgram({ path: "nft", run: limitedRun(5000, run) });
+  const nft = nftProgram({ path: "nft", run: limitedRun(5000, run) });
   const withElements = (count: number): Transaction => {
     const elem = Array.from({ length: count }, (_, i) => `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`);
     return {

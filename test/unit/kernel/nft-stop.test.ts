@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { NftProgram } from "../../../src/kernel/nft.ts";
+import { nftProgram } from "../../../src/kernel/nft.ts";
 import { NftStoppedError } from "../../../src/kernel/nft-errors.ts";
 
 const NOTHING = { nftables: [] };
@@ -22,7 +22,7 @@ describe("Nft.stopReading", () => {
   afterAll(() => rmSync(directory, { recursive: true }));
 
   test("ends running listings and checks, and lets a running transaction finish", async () => {
-    const nft = new NftProgram({ path });
+    const nft = nftProgram({ path });
     const reading = [nft.list(TABLES), nft.check(NOTHING)];
     const applied = nft.apply(NOTHING);
     const results = Promise.allSettled(reading);
@@ -34,7 +34,7 @@ describe("Nft.stopReading", () => {
   });
 
   test("starts no listings afterwards, but still starts transactions", async () => {
-    const nft = new NftProgram({ path });
+    const nft = nftProgram({ path });
     nft.stopReading();
     await expect(nft.list(TABLES)).rejects.toThrow(NftStoppedError);
     expect((await nft.apply(NOTHING)).bytes).toBeGreaterThan(0);
@@ -47,7 +47,7 @@ describe("Nft.stopReading", () => {
       signals.push(...made);
       return made[0] as AbortSignal;
     });
-    const nft = new NftProgram({ path: "true" });
+    const nft = nftProgram({ path: "true" });
     for (let n = 0; n < 6; n++) await nft.list(TABLES, new AbortController().signal);
     any.mockRestore();
     expect(signals).toHaveLength(12);

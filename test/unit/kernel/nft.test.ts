@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { dryRunNft } from "../../../src/kernel/daemon-nft.ts";
-import { NftProgram } from "../../../src/kernel/nft.ts";
+import { nftProgram } from "../../../src/kernel/nft.ts";
 import { DAEMON_LIMITS } from "../../../src/kernel/nft-limits.ts";
 import { listTable } from "../../../src/kernel/nft-listings.ts";
 import { OwnCommits } from "../../../src/kernel/own-commits.ts";
@@ -48,7 +48,7 @@ function recording(
     const exitCode = refuses(nftables) ? 1 : 0;
     return { ...ENDED, exitCode, stderr: exitCode === 0 ? "" : error };
   };
-  return { nft: new NftProgram({ path: "nft", run }), sent, timeouts };
+  return { nft: nftProgram({ path: "nft", run }), sent, timeouts };
 }
 
 const of = (...nftables: readonly Command[]): Transaction => ({ nftables });
@@ -113,7 +113,7 @@ describe("a transaction", () => {
 });
 
 test("a listing of more than 30 MB ends nft, so that the daemon does not run out of memory", async () => {
-  const nft = new NftProgram({ path: "yes", through: ["sh", "-c", "exec yes"], limits: DAEMON_LIMITS });
+  const nft = nftProgram({ path: "yes", through: ["sh", "-c", "exec yes"], limits: DAEMON_LIMITS });
   await expect(listTable(nft, "ip")).rejects.toMatchObject({
     code: "NFT_OUTPUT",
     message: "nft printed more than 30000000 bytes",
@@ -143,7 +143,7 @@ describe("a commit is ours", () => {
     };
     const clock = new ManualClock();
     const own = new OwnCommits(clock);
-    const nft = new NftProgram({ path: "nft", run, onApply: (pid) => own.started(pid) });
+    const nft = nftProgram({ path: "nft", run, onApply: (pid) => own.started(pid) });
     return { nft, own, clock, whileRunning };
   }
 

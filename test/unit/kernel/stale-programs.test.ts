@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { readlinkSync } from "node:fs";
 import { afterEach, describe, expect, test } from "vitest";
-import { NftProgram } from "../../../src/kernel/nft.ts";
+import { nftProgram } from "../../../src/kernel/nft.ts";
 import { endOrphans } from "../../../src/kernel/running-programs.ts";
 import { removeStaleTraceTables } from "../../../src/kernel/trace-tables.ts";
 
@@ -47,7 +47,7 @@ describe("removeStaleTraceTables", () => {
       if (args.includes("-f")) sent.push(input);
       return { ...ENDED, stdout: JSON.stringify({ nftables: listed }) };
     };
-    const count = await removeStaleTraceTables(new NftProgram({ path: "nft", run }));
+    const count = await removeStaleTraceTables(nftProgram({ path: "nft", run }));
     const gone = tables.filter((table) => sent.join().includes(JSON.stringify(table.split(" ")[1])));
     expect(count).toBe(gone.length);
     return gone;

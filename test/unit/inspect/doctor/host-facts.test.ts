@@ -11,7 +11,7 @@ import {
   gatherSettings,
   gatherTraces,
 } from "../../../../src/inspect/doctor/host-facts.ts";
-import { NftProgram } from "../../../../src/kernel/nft.ts";
+import { nftProgram } from "../../../../src/kernel/nft.ts";
 import { interfaceNames } from "../../../../src/kernel/routes.ts";
 import { socatVersion } from "../../../../src/kernel/versions.ts";
 import { FakeHostFiles } from "../../../support/fake-host-files.ts";
@@ -48,7 +48,7 @@ function fakeHost(texts: Texts, programs: Texts = {}): DoctorHost {
 
 describe("the doctor's facts", () => {
   test("about a missing nft have the problem, and no chains", async () => {
-    const nft = new NftProgram({ path: "nft", run: fakeHost({}).run });
+    const nft = nftProgram({ path: "nft", run: fakeHost({}).run });
     expect(await gatherNft(nft)).toMatchObject({ version: undefined, problem: { hint: expect.any(String) } });
     expect(await gatherChains(nft)).toBeUndefined();
   });
