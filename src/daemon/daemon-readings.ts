@@ -2,7 +2,7 @@ import type { DaemonPart, FeatureHost } from "../features/seam/daemon-part.ts";
 import { workingFeatures } from "../features/selection.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { EventRecorder } from "./events/event-recorder.ts";
-import { affinityCrowdedEvent, featureEvent, serviceSubject } from "./events/events.ts";
+import { serviceSubject, warning } from "./events/events.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { Proxier } from "./proxier.ts";
 import { affinityPoller } from "./readings/affinity-poller.ts";
@@ -27,8 +27,10 @@ export function createReadings(
       nft,
       loop,
       state: () => reconciler.state,
-      onCrowded: ({ service, name }) =>
-        events.record(affinityCrowdedEvent(serviceSubject(cache, service.name), name, nodeName)),
+      onCrowded({ service, name }) {
+        const note = `some clients of ${name}, the port with the most clients, lost their endpoint because the affinity map of node ${nodeName} was nearly full: raise --affinity-map-size or lower --max-affinity-timeout`;
+        events.record(warning(serviceSubject(cache, service.name), "AffinityMapNearlyFull", "Sync", note));
+      },
     }),
     features: dryRun ? [] : daemonParts(input, proxier, metrics, events),
   };
@@ -60,7 +62,8 @@ function daemonParts(
         if (tables !== undefined) await change(tables);
       }),
     localAddresses: () => nodeContext.host.local,
-    warn: (service, event) => events.record(featureEvent(serviceSubject(cache, service), event)),
+    warn: (service, event) =>
+      events.record({ type: "Warning", regarding: serviceSubject(cache, service), ...event }),
   };
   return workingFeatures(options).flatMap(({ name, createDaemonPart }) => {
     if (createDaemonPart === undefined) return [];

@@ -9,7 +9,7 @@ import { createReadings } from "./daemon-readings.ts";
 import { daemonServers, metricsRoutes } from "./daemon-servers.ts";
 import { daemonSocketRoutes } from "./daemon-socket.ts";
 import { eventRecorder, NO_EVENTS } from "./events/event-recorder.ts";
-import { failedServerEvent, implausibleListEvent, nodeSubject, startingEvent } from "./events/events.ts";
+import { nodeSubject, warning } from "./events/events.ts";
 import { annotationEvents, syncEvents } from "./events/sync-events.ts";
 import { type HealthTracker, isServed } from "./health/health.ts";
 import { healthRoutes } from "./health/health-routes.ts";
@@ -49,7 +49,11 @@ export async function createDaemon(input: DaemonInput) {
   });
   const proxier = createProxier(input, options, host, {
     onRequest: (outcome) => metrics.observe("apiRequest", outcome),
-    onImplausible: (resource) => events.record(implausibleListEvent(resource)),
+    onImplausible(resource) {
+      const regarding = { kind: "Service", namespace: "default", name: "kubernetes", uid: "" } as const;
+      const note = `the list of ${resource} lacks all known objects, even default/kubernetes; the rules are kept unless the API server repeats this list for a minute: check its database`;
+      events.record({ ...warning(regarding, "ImplausibleList", "List", note), clusterKey: resource });
+    },
   });
   const readings = createReadings(input, proxier, metrics, events);
   const reports = createReports(input, options, proxier, readings);
@@ -93,11 +97,14 @@ export async function createDaemon(input: DaemonInput) {
     ),
     socket: daemonSocketRoutes(input, proxier, upkeep.verifier, reports, readings.features),
   };
-  const servers = daemonServers(current, routes, clock, logger, (server, error) =>
-    events.record(failedServerEvent(nodeSubject(cache), server, messageOf(error))),
-  );
+  // The reasons and the action are kube-proxy's.
+  const action = "StartKubeProxy";
+  const servers = daemonServers(current, routes, clock, logger, (server, error) => {
+    const reason = server === "healthz" ? "FailedToStartProxierHealthcheck" : "FailedToStartMetricServer";
+    events.record(warning(nodeSubject(cache), reason, action, messageOf(error)));
+  });
   const begin = () => {
-    events.record(startingEvent(nodeSubject(cache)));
+    events.record({ type: "Normal", reason: "Starting", action, note: "", regarding: nodeSubject(cache) });
     proxier.loop.start(subscribers);
     proxier.source.start();
     upkeep.start();

@@ -12,7 +12,7 @@ import type { RulesetState } from "../ruleset/ruleset-state.ts";
 import type { SyncSubscriber } from "../sync/sync-report.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { EventRecorder } from "./events/event-recorder.ts";
-import { failedHealthPortEvent, failedLoopbackEvent, serviceSubject } from "./events/events.ts";
+import { serviceSubject, warning } from "./events/events.ts";
 import { serviceHealthServers, serviceHealthSubscriber } from "./health/service-health.ts";
 import { type LoopbackProxy, loopbackProxy, wantedNodePorts } from "./loopback/loopback-proxy.ts";
 import type { Metrics } from "./metrics/metrics.ts";
@@ -86,8 +86,12 @@ export function hostServices(
     isProxyHealthy: isServed,
     clock,
     logger,
-    onFailure: (service, port, error) =>
-      events.record(failedHealthPortEvent(serviceSubject(cache, service), port, nodeName, messageOf(error))),
+    onFailure(service, port, error) {
+      // The reason and the note are kube-proxy's.
+      const note = `node ${nodeName} failed to start healthcheck "${service}" on port ${port}: ${messageOf(error)}`;
+      const subject = serviceSubject(cache, service);
+      events.record(warning(subject, "FailedToStartServiceHealthcheck", "Listen", note));
+    },
   });
   const loopback = loopbackProxy({
     targets: LOOPBACK_NODEPORT_ADDRESSES,
@@ -95,8 +99,9 @@ export function hostServices(
     logger,
     onBindFailed: ({ family, port, service }, error) => {
       metrics.observe("loopbackBindFailed", { family });
+      const note = `node ${nodeName} cannot serve NodePort ${port} on loopback, retrying: ${messageOf(error)}`;
       const subject = serviceSubject(cache, service);
-      events.record(failedLoopbackEvent(subject, port, cache.node.name, messageOf(error)));
+      events.record(warning(subject, "FailedToListenLocalhostNodePort", "Listen", note));
     },
   });
   const ends = stateParts.flatMap(({ flows }) => flows ?? []);

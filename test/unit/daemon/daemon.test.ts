@@ -1,4 +1,7 @@
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
+import type { ProxyOptions } from "../../../src/config/options.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { createDaemon, type Daemon } from "../../../src/daemon/daemon.ts";
 import { judgeHealth } from "../../../src/daemon/health/health.ts";
@@ -27,6 +30,8 @@ afterEach(async () => {
 
 /** Starts a daemon with a fake kernel that has synced one Service. */
 async function start({
+  given = options as ProxyOptions,
+  healthCheckNodePort = 30_123,
   dryRun = false,
   listed = true,
   lock = idleHost().lock,
@@ -46,8 +51,9 @@ async function start({
   };
   let handlers: SourceHandlers | undefined;
   const source = { starts: 0 };
+  const sent: object[] = [];
   daemon = await createDaemon({
-    options,
+    options: given,
     nodeName: "node-1",
     version: "test",
     hostVersions: { nft: "nftables v1.1.3", kernel: "6.18.1", socat: "1.8.0.3", nodejs: "v20.20.2" },
@@ -67,12 +73,15 @@ async function start({
       setUp,
     },
     logger,
-    objects: idleOrigin((given) => {
-      handlers = given;
-      const state = INITIAL_STATE;
-      const states = { services: state, endpointslices: state, nodes: state, servicecidrs: state };
-      return { start: () => (source.starts += 1), stop: () => {}, states: () => states };
-    }),
+    objects: {
+      ...idleOrigin((given) => {
+        handlers = given;
+        const state = INITIAL_STATE;
+        const states = { services: state, endpointslices: state, nodes: state, servicecidrs: state };
+        return { start: () => (source.starts += 1), stop: () => {}, states: () => states };
+      }),
+      sendEvent: async (_method, _path, event) => void sent.push(event),
+    },
     dryRun,
     flags: new Map(),
     recentLog: () => [],
@@ -90,7 +99,7 @@ async function start({
   };
   if (handlers === undefined) throw new Error("no source was made");
   handlers.nodes.onUpsert("node-1", node(), undefined);
-  handlers.services.onUpsert("default/web", { ...service(), healthCheckNodePort: 30123 }, undefined);
+  handlers.services.onUpsert("default/web", { ...service(), healthCheckNodePort }, undefined);
   const list = async () => {
     for (const name of RESOURCE_NAMES) handlers?.[name].onSynced();
     await pass(0);
@@ -101,7 +110,7 @@ async function start({
     fake.kernel.apply(removalTransaction([{ family: "ip", name: "nft-proxy" }]));
     kernel.commit([{ kind: "table", op: "delete", name: "nft-proxy" }]);
   };
-  return { kernel, remove, fake, costly, clock, logger, daemon, view, source, pass, list };
+  return { kernel, remove, fake, costly, clock, logger, daemon, view, source, sent, pass, list };
 }
 
 describe("Daemon", () => {
@@ -280,6 +289,33 @@ describe("Daemon", () => {
       await expect.poll(() => said().length > 0).toBe(!dryRun);
     },
   );
+
+  test("reports its start, and ports that it cannot listen on, by kube-proxy's Events", async () => {
+    const other = createServer().listen(0, "0.0.0.0");
+    await once(other, "listening");
+    const { port } = other.address() as AddressInfo;
+    const taken = { address: "127.0.0.1", port };
+    const given = { ...options, healthzBindAddress: taken, metricsBindAddress: taken };
+    const { sent } = await start({
+      given: { ...given, nodePortAddresses: NODE_ADDRESSES },
+      healthCheckNodePort: port,
+    });
+    const action = "StartKubeProxy";
+    const note = expect.stringContaining(`cannot listen on 127.0.0.1:${port}: `);
+    await expect.poll(() => sent).toHaveLength(4);
+    expect(sent).toMatchObject([
+      { type: "Warning", reason: "FailedToStartProxierHealthcheck", action, note },
+      { type: "Warning", reason: "FailedToStartMetricServer", action, note },
+      { type: "Normal", reason: "Starting", action, note: "", regarding: { kind: "Node", name: "node-1" } },
+      {
+        type: "Warning",
+        reason: "FailedToStartServiceHealthcheck",
+        action: "Listen",
+        note: expect.stringContaining(`node-1 failed to start healthcheck "default/web" on port ${port}: `),
+      },
+    ]);
+    other.close();
+  });
 
   test("does nothing and is not ready until another daemon in its network namespace ends", async () => {
     let isFree = false;

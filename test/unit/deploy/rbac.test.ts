@@ -1,7 +1,7 @@
 import type { V1ClusterRole, V1ClusterRoleBinding, V1PolicyRule } from "@kubernetes/client-node";
 import { expect, test } from "vitest";
 import { eventRecorder } from "../../../src/daemon/events/event-recorder.ts";
-import { driftRepairedEvent } from "../../../src/daemon/events/events.ts";
+import { warning } from "../../../src/daemon/events/events.ts";
 import { resources } from "../../../src/kube/reflector/resources.ts";
 import { manifestFaults } from "../../support/kubernetes-schema.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
@@ -36,7 +36,8 @@ async function usedByEvents(): Promise<string[]> {
       throw new Error("dropped");
     },
   });
-  const event = driftRepairedEvent({ kind: "Node", namespace: "", name: "n", uid: "" }, "gone");
+  const node = { kind: "Node", namespace: "", name: "n", uid: "" } as const;
+  const event = warning(node, "RulesRepaired", "Repair", "gone");
   recorder.record(event);
   recorder.record(event);
   clock.advance(60_000);

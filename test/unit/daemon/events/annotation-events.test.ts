@@ -13,9 +13,11 @@ function recorded() {
   const cache = cacheOf({});
   const notes: EventNote[] = [];
   const events = annotationEvents(cache, { record: (note) => void notes.push(note) });
+  /** Checks that all nodes record the same. */
   const sync = (...ignoredAnnotations: IgnoredAnnotation[]) => {
     cache.putService({ ...service({}), ...(ignoredAnnotations.length > 0 && { ignoredAnnotations }) });
     events.synced({ rendered: new Set([named("web")]) } as unknown as SyncReport);
+    for (const { note, clusterKey } of notes) expect(clusterKey).toBe(note);
     return notes.splice(0).map(({ reason, note }) => `${reason}: ${note}`);
   };
   return sync;

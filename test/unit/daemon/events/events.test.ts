@@ -1,18 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { eventRecorder } from "../../../../src/daemon/events/event-recorder.ts";
-import {
-  conflictEvent,
-  driftRepairedEvent,
-  type EventNote,
-  eventObject,
-  failedHealthPortEvent,
-  failedServerEvent,
-  failedSyncEvent,
-  featureEvent,
-  ignoredAnnotationEvent,
-  quarantineEvent,
-  startingEvent,
-} from "../../../../src/daemon/events/events.ts";
+import { type EventNote, eventObject, warning } from "../../../../src/daemon/events/events.ts";
+import { conflictEvent } from "../../../../src/daemon/events/sync-events.ts";
 import { servicePort } from "../../../support/build.ts";
 import { ManualClock } from "../../../support/manual-clock.ts";
 import { memoryLogger } from "../../../support/memory-logger.ts";
@@ -30,33 +19,30 @@ const LOST = {
   winner: servicePort({ name: "ns/old" }),
 };
 
-const INVALID = {
-  annotation: "nft-proxy.io/port-ranges",
-  event: "InvalidPortRanges",
-  reason: "can have 100 ranges, and has 101",
-  consequence: "no range is served",
-} as const;
+/** A failed sync. */
+const failed = (problem: string, regarding: EventNote["regarding"] = NODE) =>
+  warning(regarding, "SyncFailed", "Sync", problem);
 
 describe("eventObject", () => {
   test("puts Events about a Node into the namespace default", () => {
-    expect(eventObject(startingEvent(NODE), ORIGIN)).toEqual({
+    expect(eventObject(failed("nft hangs"), ORIGIN)).toEqual({
       apiVersion: "events.k8s.io/v1",
       kind: "Event",
       metadata: { name: "node-1.abc", namespace: "default" },
       eventTime: "2026-11-20T12:00:00.007000Z",
       reportingController: "nft-proxy",
       reportingInstance: "node-1",
-      type: "Normal",
-      reason: "Starting",
-      action: "StartKubeProxy",
-      note: "",
+      type: "Warning",
+      reason: "SyncFailed",
+      action: "Sync",
+      note: "nft hangs",
       regarding: { apiVersion: "v1", kind: "Node", name: "node-1", uid: "u-1" },
     });
   });
 
   test("for a Node with a long name keeps the API server's limits of 253 characters for names and 128 for instances", () => {
     const name = `${"a".repeat(54)}.`.repeat(5).slice(0, 253);
-    const object = eventObject(startingEvent({ ...NODE, name }), {
+    const object = eventObject(failed("nft hangs", { ...NODE, name }), {
       ...ORIGIN,
       instance: name,
       id: "f".repeat(32),
@@ -68,39 +54,16 @@ describe("eventObject", () => {
   });
 
   test("puts Events about a Service into the Service's namespace", () => {
-    const event = failedHealthPortEvent(WEB, 30123, "node-1", "address in use");
-    expect(eventObject(event, ORIGIN)).toMatchObject({
+    expect(eventObject(failed("refused", WEB), ORIGIN)).toMatchObject({
       metadata: { name: "web.abc", namespace: "ns" },
-      reason: "FailedToStartServiceHealthcheck",
-      action: "Listen",
-      note: 'node node-1 failed to start healthcheck "ns/web" on port 30123: address in use',
       regarding: { kind: "Service", namespace: "ns", name: "web" },
     });
   });
 
-  test.each([
-    ["RulesRepaired", "table ip was gone", driftRepairedEvent(NODE, "table ip was gone")],
-    [
-      "ServicePortQuarantined",
-      "ns/web:http/tcp",
-      quarantineEvent(WEB, "ns/web:http/tcp", "node-1", "refused"),
-    ],
-    [
-      "AddressConflict",
-      "ns/web/tcp is not served at one of its addresses and ports, which ns/old/tcp has; change",
-      conflictEvent(WEB, [LOST]),
-    ],
-    ["SyncFailed", "nft is missing", failedSyncEvent(NODE, "nft is missing")],
-    ["FailedToStartProxierHealthcheck", "in use", failedServerEvent(NODE, "healthz", "in use")],
-    ["FailedToStartMetricServer", "in use", failedServerEvent(NODE, "metrics", "in use")],
-  ])("makes %s a warning with the note: %s", (reason, words, event) => {
-    expect(event).toMatchObject({ type: "Warning", reason, note: expect.stringContaining(words) });
-  });
-
   test("cuts a note to 1024 bytes, between two characters", () => {
-    const { note } = eventObject(failedServerEvent(NODE, "healthz", "€".repeat(1000)), ORIGIN);
+    const { note } = eventObject(failed("€".repeat(1000)), ORIGIN);
     expect(note).toBe(`${"€".repeat(340)}...`);
-    expect(eventObject(failedServerEvent(NODE, "healthz", "x".repeat(1024)), ORIGIN).note).toHaveLength(1024);
+    expect(eventObject(failed("x".repeat(1024)), ORIGIN).note).toHaveLength(1024);
   });
 });
 
@@ -127,11 +90,11 @@ describe("eventRecorder", () => {
   }
 
   const settle = () => new Promise((resolve) => setImmediate(resolve));
-  const event = (number: number) => failedSyncEvent(NODE, `problem ${number}`);
+  const event = (number: number) => failed(`problem ${number}`);
 
   test("recognises repetitions by the part of an Event that is sent, so long notes take no more memory", async () => {
     const { recorder, sent } = makeRecorder();
-    for (const end of ["a", "b"]) recorder.record(failedSyncEvent(NODE, `${"x".repeat(100_000)}${end}`));
+    for (const end of ["a", "b"]) recorder.record(failed(`${"x".repeat(100_000)}${end}`));
     await settle();
     expect(sent).toHaveLength(1);
   });
@@ -145,9 +108,7 @@ describe("eventRecorder", () => {
     }
     await settle();
     const path = "/apis/events.k8s.io/v1/namespaces/default/events";
-    expect(sent).toMatchObject([
-      ["POST", path, { note: "the rules on node node-1 are not updated, retrying: problem 1" }],
-    ]);
+    expect(sent).toMatchObject([["POST", path, { note: "problem 1" }]]);
     clock.advance(59_000);
     clock.advance(1000);
     await settle();
@@ -161,12 +122,10 @@ describe("eventRecorder", () => {
     expect(clock.timers).toBe(0);
   });
 
-  const REFUSED = { reason: "ConnectionsRefused", action: "Refuse" };
   test.each([
     [() => conflictEvent(WEB, [LOST]), 1],
-    [() => ignoredAnnotationEvent(WEB, INVALID), 1],
-    [(node: string) => featureEvent(WEB, { ...REFUSED, note: `refused on ${node}`, clusterKey: "" }), 1],
-    [(node: string) => quarantineEvent(WEB, "ns/web:http/tcp", node, "refused"), 2],
+    [(node: string) => ({ ...failed(`refused on ${node}`, WEB), clusterKey: "" }), 1],
+    [(node: string) => failed(`refused on ${node}`, WEB), 2],
   ])(
     "%#: names Events that all nodes find alike once in the cluster, and others once for each node",
     async (noteOf, names) => {
@@ -256,8 +215,7 @@ describe("eventRecorder", () => {
 
   test("drops the Events of a namespace beyond ten, without dropping those of other namespaces or of the node", async () => {
     const { recorder, clock, sent, dropped } = makeRecorder();
-    const about = (namespace: string, number: number) =>
-      quarantineEvent({ ...WEB, namespace }, `port ${number}`, "node-1", "refused");
+    const about = (namespace: string, number: number) => failed(`port ${number}`, { ...WEB, namespace });
     for (let number = 0; number < 300; number += 1) recorder.record(about("tenant", number));
     for (let number = 0; number < 10; number += 1) recorder.record(about("shop", number));
     for (let number = 0; number < 25; number += 1) recorder.record(event(number));
@@ -276,8 +234,7 @@ describe("eventRecorder", () => {
     state.gate = new Promise((resolve) => {
       open = resolve;
     });
-    const about = (namespace: string, number: number) =>
-      quarantineEvent({ ...WEB, namespace }, `port ${number}`, "node-1", "refused");
+    const about = (namespace: string, number: number) => failed(`port ${number}`, { ...WEB, namespace });
     for (let number = 0; number < 100; number += 1) {
       recorder.record(about("tenant", number));
       clock.advance(60_000);
