@@ -75,14 +75,14 @@ export function missingNodeText({ name, candidates }: MissingNode): string {
 }
 
 /** The notices about loaded objects, from which a desired state is computed. */
-export function loadedNotices({
-  origin,
-  missingNode,
-  notices,
-  diagnostics,
-}: Pick<Desired, "missingNode" | "notices" | "diagnostics"> & Partial<Pick<Desired, "origin">>): string[] {
+export function loadedNotices(
+  loaded: Pick<Desired, "missingNode" | "notices" | "diagnostics"> & Partial<Pick<Desired, "origin">>,
+): string[] {
+  const { origin, missingNode, notices, diagnostics } = loaded;
+  const problem = origin?.daemon?.sync.problem;
+  const outOfDate = `warning: the daemon's last sync failed, so the rules are out of date: ${problem}`;
   return [
-    ...(origin === undefined ? [] : pendingNotices(origin)),
+    ...(problem === undefined ? [] : [outOfDate]),
     ...missingNodeNotices(missingNode),
     ...notices,
     ...diagnostics.map(diagnosticText),
@@ -113,13 +113,6 @@ function daemonText({ nodeName, now, sync: { verifiedAt, pendingSince } }: Daemo
     verifiedAt === undefined ? "not verified yet" : `verified ${secondsSince(verifiedAt)} s ago`;
   const pending = pendingSince === undefined ? "" : `, changes pending for ${secondsSince(pendingSince)} s`;
   return `daemon on ${nodeName}, ${verified}${pending}`;
-}
-
-/** Warns if the daemon's last sync failed, so the rules are out of date. */
-function pendingNotices({ daemon }: DesiredOrigin): string[] {
-  const problem = daemon?.sync.problem;
-  if (problem === undefined) return [];
-  return [`warning: the daemon's last sync failed, so the rules are out of date: ${problem}`];
 }
 
 /**

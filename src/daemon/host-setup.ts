@@ -6,7 +6,6 @@ import { hostFiles, onlineCores } from "../kernel/host.ts";
 import type { Nft } from "../kernel/nft.ts";
 import { applySettings, conntrackSettings, setOomScore } from "../kernel/sysctl.ts";
 import { removeStaleTraceTables } from "../kernel/trace-tables.ts";
-import { checkFeatures, type UnsupportedFeature } from "../sync/supported-options.ts";
 
 /**
  * Sets the OOM score and conntrack's sysctls, as kube-proxy does, and the sysctls of enabled features. Logs a
@@ -19,34 +18,6 @@ export async function setUpHost(options: ProxyOptions, logger: Logger): Promise<
     ({ kernelSettings }) => kernelSettings?.(options.settings) ?? [],
   );
   await applySettings(hostFiles, [...ofConntrack, ...ofFeatures], logger);
-}
-
-/**
- * Implements `run --init-only`: checks the rules by nft, then sets up the host. The check changes no rules,
- * but loads the kernel modules that they need. conntrack has no settings without its module, which nothing
- * else may have loaded on a node that has just booted.
- * @throws as {@link checkFeatures}, before anything is set
- */
-export async function prepareHost(nft: Nft, options: ProxyOptions, logger: Logger): Promise<void> {
-  await checkFeatures(nft, options);
-  await setUpHost(options, logger);
-}
-
-/**
- * Checks whether nft and the kernel have the features of the rules and of optional functions. Logs a warning
- * for each option that has no effect without them, and returns these options.
- * @throws as {@link checkFeatures}
- */
-export async function probeHost(
-  nft: Nft,
-  options: ProxyOptions,
-  logger: Logger,
-): Promise<readonly UnsupportedFeature[]> {
-  const unsupported = await checkFeatures(nft, options);
-  for (const { missing, consequence } of unsupported) {
-    logger.warn({ error: missing.message, hint: missing.hint }, consequence);
-  }
-  return unsupported;
 }
 
 /**

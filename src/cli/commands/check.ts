@@ -32,20 +32,26 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
   reporter.step(`checking ${desired.cache.serviceCount} Services`);
   const items = listArgument(argv, "exclude").flatMap((text) => text.split(","));
   const isExcluded = exclusions(items, desired.files);
-  const { state, nodeContext } = desired;
+  const { state, nodeContext, files, cache } = desired;
   validateTransaction(rebuildTransaction(state.ruleset));
   reporter.step("asking the kernel");
   const kernel = await askKernel(options.nftPath, state, nodeContext);
+  // What the API server would reject.
+  const strict = apiServerErrors(files);
   const found = [
     ...desired.diagnostics,
-    ...noObjects(request.paths, desired.files),
+    ...noObjects(request.paths, files),
     ...excesses(desired),
     ...checkWarnings(desired),
-    ...strictDiagnostics(argv, desired),
+    ...(isSet(argv, "no-strict")
+      ? strict.map((error) => ({ ...error, severity: "warning" as const }))
+      : strict),
     ...kernelDiagnostics(kernel, desired),
   ];
   const reported = found.filter((diagnostic) => !isExcluded(diagnostic));
   const diagnostics = boundedByObject(reported).sort(compareDiagnostics);
+  const ignored = new Map<string, number>();
+  for (const { reason } of files.ignored) addToCount(ignored, reason, 1);
   const passed =
     !hasErrors(diagnostics) &&
     kernel.kind !== "refused" &&
@@ -53,10 +59,17 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
   return {
     exitCode: passed ? EXIT.ok : EXIT.found,
     output: print({
-      ...reportOf(desired, kernel),
+      kernel,
+      ignored,
       diagnostics,
-      excluded: found.length - reported.length,
       passed,
+      excluded: found.length - reported.length,
+      counts: {
+        services: cache.serviceCount,
+        endpointSlices: cache.sliceCount,
+        withoutClusterIP: files.placeholders,
+        otherKinds: files.otherKinds,
+      },
     }),
   };
 }
@@ -88,14 +101,6 @@ function noObjects(
   if (lists.some(({ length }) => length > 0) || hasErrors(diagnostics)) return [];
   const reason = "no Service, EndpointSlice, Node or ServiceCIDR was found: nothing was checked";
   return [{ file, document: 1, ...fieldError("no-objects", "", reason) }];
-}
-
-/** Returns errors, or with `--no-strict` warnings, about objects that the API server would reject. */
-function strictDiagnostics(argv: Argv, { files }: DesiredFromFiles): Diagnostic[] {
-  const errors = apiServerErrors(files);
-  return isSet(argv, "no-strict")
-    ? errors.map((error) => ({ ...error, severity: "warning" as const }))
-    : errors;
 }
 
 /**
@@ -132,24 +137,6 @@ function kernelDiagnostics(kernel: KernelVerdict, { files }: DesiredFromFiles): 
     const reason = `the kernel refuses the rules of ${name}`;
     return subject === undefined ? [] : [locate(subject, fieldError("kernel-refuses", "spec", reason))];
   });
-}
-
-function reportOf(
-  { files, cache }: DesiredFromFiles,
-  kernel: KernelVerdict,
-): Pick<CheckReport, "kernel" | "counts" | "ignored"> {
-  const ignored = new Map<string, number>();
-  for (const { reason } of files.ignored) addToCount(ignored, reason, 1);
-  return {
-    kernel,
-    counts: {
-      services: cache.serviceCount,
-      endpointSlices: cache.sliceCount,
-      withoutClusterIP: files.placeholders,
-      otherKinds: files.otherKinds,
-    },
-    ignored,
-  };
 }
 
 const REPORT_FORMATS: Readonly<Record<"text" | "json" | "github", (report: CheckReport) => string>> = {

@@ -60,14 +60,8 @@ function connectionsText({ services, unmanaged }: ConnectionCounts): string {
   return `${[...blocks, ...(others === "" ? [] : [others.trimEnd()])].join("\n\n")}\n`;
 }
 
-function headingText({
-  service,
-  port,
-  number,
-  protocol,
-  family,
-  connections,
-}: ServicePortConnections): string {
+function headingText(of: ServicePortConnections): string {
+  const { service, port, number, protocol, family, connections } = of;
   const spec = portSpecText({ name: port, port: number, protocol });
   return `${service} port ${spec}, ${FAMILY_NAMES[family]}: ${counted(connections, "connection")}`;
 }

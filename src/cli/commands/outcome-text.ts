@@ -60,14 +60,8 @@ function clientsText(clients: readonly ComparedClient[]): string {
 }
 
 /** `served by 10.244.1.11:8080 (50 %), source kept`. */
-function behaviourText({
-  result,
-  destinations,
-  refused,
-  dropped,
-  affinitySeconds,
-  returning,
-}: Behaviour): string {
+function behaviourText(behaviour: Behaviour): string {
+  const { result, destinations, refused, dropped, affinitySeconds, returning } = behaviour;
   if (result === "refused" || result === "dropped") return result;
   if (result === "not-understood") return "not understood";
   if (result === "not-handled") return "not handled: delivered to the address itself";

@@ -9,7 +9,7 @@ import { logLevel, type ProxyOptions } from "../../config/options.ts";
 import { type ConfigState, planReload } from "../../config/reload.ts";
 import { type ConfigPoller, configPoller } from "../../daemon/config-poller.ts";
 import { createDaemon, type Daemon } from "../../daemon/daemon.ts";
-import { prepareHost, probeHost, removeStaleTraces } from "../../daemon/host-setup.ts";
+import { removeStaleTraces, setUpHost } from "../../daemon/host-setup.ts";
 import { hostSystem } from "../../daemon/host-system.ts";
 import { type AdjustableLogger, createLogger, rememberingLog } from "../../daemon/logging.ts";
 import { clusterOrigin, fileOrigin, type ObjectOrigin } from "../../daemon/object-source.ts";
@@ -26,7 +26,7 @@ import { systemClock } from "../../kernel/system-clock.ts";
 import { NO_TABLES } from "../../kernel/table-reader.ts";
 import { hostVersions } from "../../kernel/versions.ts";
 import { TABLE_NAME } from "../../nft/ast/ruleset.ts";
-import { supportedOptions } from "../../sync/supported-options.ts";
+import { checkFeatures, supportedOptions } from "../../sync/supported-options.ts";
 import { type Argv, isSet, listArgument, type Reporter, textArgument } from "../command.ts";
 import { type CommandResult, EXIT } from "../command-result.ts";
 import { givenOptions, nodeNameOf, USER_AGENT, warningNotices } from "../options.ts";
@@ -52,7 +52,12 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
   const logger = createLogger(options.logFormat, logLevel(options.logVerbosity), log);
   logWarnings(warnings, logger);
   if (!isSet(argv, "init-only")) return await serve(argv, options, poller, logger, log.lines);
-  if (!isSet(argv, "dry-run")) await prepareHost(nftProgram({ path: options.nftPath }), options, logger);
+  if (!isSet(argv, "dry-run")) {
+    // The check changes no rules, but loads the kernel modules that they need. conntrack has no settings
+    // without its module, which nothing else may have loaded on a node that has just booted.
+    await checkFeatures(nftProgram({ path: options.nftPath }), options);
+    await setUpHost(options, logger);
+  }
   return { exitCode: EXIT.ok };
 }
 
@@ -90,7 +95,9 @@ async function serve(
   );
   let objects: ObjectOrigin | undefined;
   const start = async (): Promise<void> => {
-    const unsupported = await probeHost(nft, options, logger);
+    const unsupported = await checkFeatures(nft, options);
+    for (const { missing, consequence } of unsupported)
+      logger.warn({ error: missing.message, hint: missing.hint }, consequence);
     const supported = (given: ProxyOptions) => supportedOptions(given, unsupported);
     if (!dryRun) await removeStaleTraces(nft, logger);
     const nodeName = nodeNameOf(options);
