@@ -1,4 +1,5 @@
 import type { DaemonPart, FeatureHost } from "../features/seam/daemon-part.ts";
+import type { Feature } from "../features/seam/feature.ts";
 import { workingFeatures } from "../features/selection.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import type { EventRecorder } from "./events/event-recorder.ts";
@@ -12,38 +13,12 @@ export type Readings = Readonly<ReturnType<typeof createReadings>>;
 
 /** Makes the readings; nothing is read yet. */
 export function createReadings(
-  input: DaemonInput,
-  proxier: Proxier,
+  { nodeName, tables, nft, system, logger, dryRun, options }: DaemonInput,
+  { cache, loop, reconciler, nodeContext, stateParts }: Proxier,
   metrics: Metrics,
   events: EventRecorder,
 ) {
-  const { nodeName, tables, nft, system, logger, dryRun } = input;
-  const { cache, loop, reconciler } = proxier;
-  return {
-    affinity: affinityPoller({
-      clock: system.clock,
-      logger,
-      tables,
-      nft,
-      loop,
-      state: () => reconciler.state,
-      onCrowded({ service, name }) {
-        const note = `some clients of ${name}, the port with the most clients, lost their endpoint because the affinity map of node ${nodeName} was nearly full: raise --affinity-map-size or lower --max-affinity-timeout`;
-        events.record(warning(serviceSubject(cache, service.name), "AffinityMapNearlyFull", "Sync", note));
-      },
-    }),
-    features: dryRun ? [] : daemonParts(input, proxier, metrics, events),
-  };
-}
-
-/** Makes what enabled features do, and their metrics. */
-function daemonParts(
-  { system, logger, nft, tables, options }: DaemonInput,
-  { cache, reconciler, nodeContext, loop, stateParts }: Proxier,
-  metrics: Metrics,
-  events: EventRecorder,
-): readonly DaemonPart[] {
-  const host: Omit<FeatureHost, "shown"> = {
+  const lent: Omit<FeatureHost, "shown"> = {
     clock: system.clock,
     logger,
     nft,
@@ -65,11 +40,27 @@ function daemonParts(
     warn: (service, event) =>
       events.record({ type: "Warning", regarding: serviceSubject(cache, service), ...event }),
   };
-  return workingFeatures(options).flatMap(({ name, createDaemonPart }) => {
+  /** Makes what an enabled feature does, and its metrics. */
+  const daemonPart = ({ name, createDaemonPart }: Feature): DaemonPart[] => {
     if (createDaemonPart === undefined) return [];
     const ofState = stateParts.find((one) => one.name === name);
-    const part = createDaemonPart({ ...host, shown: () => ofState?.shown() });
+    const part = createDaemonPart({ ...lent, shown: () => ofState?.shown() });
     metrics.addFeature(part);
     return [part];
-  });
+  };
+  return {
+    affinity: affinityPoller({
+      clock: system.clock,
+      logger,
+      tables,
+      nft,
+      loop,
+      state: () => reconciler.state,
+      onCrowded({ service, name }) {
+        const note = `some clients of ${name}, the port with the most clients, lost their endpoint because the affinity map of node ${nodeName} was nearly full: raise --affinity-map-size or lower --max-affinity-timeout`;
+        events.record(warning(serviceSubject(cache, service.name), "AffinityMapNearlyFull", "Sync", note));
+      },
+    }),
+    features: dryRun ? [] : workingFeatures(options).flatMap(daemonPart),
+  };
 }

@@ -1,7 +1,7 @@
 import { mkdir, rm } from "node:fs/promises";
 import { connect } from "node:net";
 import { dirname } from "node:path";
-import { type Clock, wallTime } from "../base/clock.ts";
+import { wallTime } from "../base/clock.ts";
 import { AppError, messageOf } from "../base/errors.ts";
 import { firstOf } from "../base/signals.ts";
 import type { Verifier } from "../drift/verifier.ts";
@@ -22,19 +22,30 @@ import type { Proxier } from "./proxier.ts";
  */
 export function daemonSocketRoutes(
   { nft, objects, recentLog, system: { clock } }: DaemonInput,
-  proxier: Proxier,
+  { reconciler, cache, loop }: Proxier,
   verifier: Pick<Verifier, "find">,
   reports: { state(): DaemonState },
   features: readonly DaemonPart[],
 ): Routes {
-  const { reconciler, cache, loop } = proxier;
   const answers: { readonly [Name in keyof DaemonAnswers]: Answer<Name> } = {
     state: () => reports.state(),
     objects: () => heldObjects(cache),
     desired: () => rebuildTransaction(reconciler.state.ruleset),
     committed: () => rebuildTransaction(reconciler.state.committedRuleset()),
     pending: () => toTransaction(reconciler.state.pending()),
-    kernel: (gone) => daemonKernel(proxier, verifier, clock, gone),
+    kernel: async (gone) => {
+      const { at, comparison } = await verifier.find(gone);
+      const listedAt = wallTime(clock, at);
+      // Before the first sync, there is nothing to compare with.
+      const isKnown = comparison.kind === "compared" && Object.keys(reconciler.state.ruleset).length > 0;
+      const differences = isKnown ? comparison.differences : undefined;
+      return await loop.atOneMoment(
+        () => heldObjects(cache),
+        (objects, committed) => {
+          return { listedAt, at: clock.now(), objects, tables: daemonTables(committed), differences };
+        },
+      );
+    },
     others: (gone) => listOtherTables(nft, gone, listBetweenSyncs(loop)),
     unserved: () => objects.unservedServices(),
     log: () => recentLog(),
@@ -66,25 +77,6 @@ const MOST_WAITING = 2000;
 function listBetweenSyncs(loop: Pick<SyncLoop, "betweenSyncs">): typeof listTableOf {
   return (nft, table, as, signal) =>
     loop.betweenSyncs(() => listTableOf(nft, table, as, firstOf(AbortSignal.timeout(MOST_WAITING), signal)));
-}
-
-async function daemonKernel(
-  { loop, cache, reconciler }: Proxier,
-  verifier: Pick<Verifier, "find">,
-  clock: Clock,
-  gone: AbortSignal | undefined,
-): Promise<DaemonAnswers["kernel"]> {
-  const { at, comparison } = await verifier.find(gone);
-  const listedAt = wallTime(clock, at);
-  // Before the first sync, there is nothing to compare with.
-  const isKnown = comparison.kind === "compared" && Object.keys(reconciler.state.ruleset).length > 0;
-  const differences = isKnown ? comparison.differences : undefined;
-  return await loop.atOneMoment(
-    () => heldObjects(cache),
-    (objects, committed) => {
-      return { listedAt, at: clock.now(), objects, tables: daemonTables(committed), differences };
-    },
-  );
 }
 
 function heldObjects(cache: ObjectCache): DaemonAnswers["objects"] {

@@ -11,19 +11,20 @@ import { daemonSocketRoutes } from "./daemon-socket.ts";
 import { eventRecorder, NO_EVENTS } from "./events/event-recorder.ts";
 import { nodeSubject, warning } from "./events/events.ts";
 import { annotationEvents, syncEvents } from "./events/sync-events.ts";
-import { type HealthTracker, isServed } from "./health/health.ts";
+import { isServed } from "./health/health.ts";
 import { healthRoutes } from "./health/health-routes.ts";
 import { heapKeeper } from "./heap-keeper.ts";
 import { hostServices } from "./host-subscribers.ts";
-import type { RetryingServer } from "./http/retrying-server.ts";
 import { Metrics } from "./metrics/metrics.ts";
-import { waitForLock } from "./namespace-lock.ts";
 import { changeTimer, createProxier } from "./proxier.ts";
 import { createReports } from "./reports.ts";
 import { serviceChangeLog } from "./service-change-log.ts";
 import { statusPage } from "./status/status-page.ts";
 import { syncLog } from "./sync-log.ts";
 import { createUpkeep } from "./upkeep.ts";
+
+/** Interval between two attempts while another process holds the lock, milliseconds. */
+const LOCK_RETRY = 500;
 
 /** A service proxy, with those of its parts that tests look at. */
 export type Daemon = Awaited<ReturnType<typeof createDaemon>>;
@@ -109,7 +110,30 @@ export async function createDaemon(input: DaemonInput) {
     proxier.source.start();
     upkeep.start();
   };
-  const end = async () => {
+  let isStopped = false;
+  /** Begins once no other daemon runs in the network namespace: two would undo each other's rules. */
+  const beginAlone = async () => {
+    if (!(await system.lock.take())) {
+      health.waitFor("another nft-proxy in this network namespace to end");
+      const hint = "two of them would undo each other's rules: remove one, or wait until it ends";
+      logger.warn({ hint }, "another nft-proxy runs in this network namespace: waiting");
+      do {
+        await new Promise<void>((resolve) => clock.after(LOCK_RETRY, resolve));
+        if (isStopped) return;
+      } while (!(await system.lock.take()));
+      logger.info({}, "the other nft-proxy has ended: starting");
+    }
+    if (isStopped) return;
+    health.waitFor(undefined);
+    // A daemon before this one may have been killed while this one waited.
+    system.endOrphans();
+    // After every step that can fail, so that a failed start changes no settings; before features read them.
+    await system.setUp(input.options, logger);
+    if (!isStopped) begin();
+  };
+  /** Stops everything but leaves the rules. Resolves when the current sync has ended. Never rejects. */
+  const stop = async (): Promise<void> => {
+    isStopped = true;
     for (const part of [readings.affinity, ...readings.features, proxier.source, upkeep]) part.stop?.();
     const ended = proxier.loop.stop();
     input.nft.stopReading();
@@ -117,6 +141,21 @@ export async function createDaemon(input: DaemonInput) {
     heap.stop();
     system.lock.release();
     await Promise.all([...[...servers, services].map((one) => one.close()), events.stop()]);
+  };
+  /**
+   * Opens the servers, which listen immediately, follows the source and programs the kernel.
+   * @throws AppError HOST with `bindAddressHardFail`, after everything is closed again
+   */
+  const start = async (): Promise<void> => {
+    try {
+      for (const server of servers) await server.start();
+      if (dryRun) begin();
+      else void beginAlone();
+    } catch (error) {
+      // Servers that listen would keep the process alive, and answer for a daemon that does nothing.
+      await stop();
+      throw error;
+    }
   };
   return {
     cache,
@@ -137,7 +176,8 @@ export async function createDaemon(input: DaemonInput) {
       upkeep.optionsChanged();
       proxier.loop.request();
     },
-    ...startAndStop(input, health, servers, begin, end),
+    start,
+    stop,
   };
 }
 
@@ -150,51 +190,4 @@ function warnWithoutClusterCIDR({ detectLocal, clusterCIDRs }: ProxyOptions, log
     { hint },
     "detectLocalMode is ClusterCIDR, but clusterCIDR is not set: traffic of pods is not recognised",
   );
-}
-
-/**
- * Returns how a daemon starts and stops: its servers listen immediately, and its work begins when no other
- * daemon runs in its network namespace.
- * @param end stops what `begin` started, and the servers
- */
-function startAndStop(
-  { system, options, logger, dryRun }: DaemonInput,
-  health: HealthTracker,
-  servers: readonly RetryingServer[],
-  begin: () => void,
-  end: () => Promise<void>,
-) {
-  let isStopped = false;
-  const beginAlone = async () => {
-    const onWaiting = () => health.waitFor("another nft-proxy in this network namespace to end");
-    if (!(await waitForLock(system.lock, system.clock, logger, onWaiting, () => isStopped)) || isStopped)
-      return;
-    health.waitFor(undefined);
-    // A daemon before this one may have been killed while this one waited.
-    system.endOrphans();
-    // After every step that can fail, so that a failed start changes no settings; before features read them.
-    await system.setUp(options, logger);
-    if (!isStopped) begin();
-  };
-  /** Stops everything but leaves the rules. Resolves when the current sync has ended. Never rejects. */
-  const stop = async (): Promise<void> => {
-    isStopped = true;
-    await end();
-  };
-  /**
-   * Opens the servers, follows the source and programs the kernel.
-   * @throws AppError HOST with `bindAddressHardFail`, after everything is closed again
-   */
-  const start = async (): Promise<void> => {
-    try {
-      for (const server of servers) await server.start();
-      if (dryRun) begin();
-      else void beginAlone();
-    } catch (error) {
-      // Servers that listen would keep the process alive, and answer for a daemon that does nothing.
-      await stop();
-      throw error;
-    }
-  };
-  return { start, stop };
 }

@@ -1,7 +1,5 @@
 import { createServer, type Server } from "node:net";
-import type { Clock } from "../base/clock.ts";
 import { AppError } from "../base/errors.ts";
-import type { Logger } from "../base/logger.ts";
 
 /** A lock that one process of a network namespace can hold. */
 export type NamespaceLock = ReturnType<typeof namespaceLock>;
@@ -12,9 +10,6 @@ export type NamespaceLock = ReturnType<typeof namespaceLock>;
  * shorter one with zeros.
  */
 const LOCK_NAME = "\0nft-proxy".padEnd(108, "\0");
-
-/** Interval between two attempts while another process holds the lock, milliseconds. */
-const RETRY_INTERVAL = 500;
 
 /** The lock of this process's network namespace. @param name of the abstract socket */
 export function namespaceLock(name = LOCK_NAME) {
@@ -58,30 +53,4 @@ export async function withoutDaemon<Result>(
   } finally {
     lock.release();
   }
-}
-
-/**
- * Waits until this process holds the lock: two daemons in one network namespace would undo each other's
- * rules.
- * @param onWaiting called if it has to wait
- * @param isStopped ends the wait
- * @returns false when it was stopped
- */
-export async function waitForLock(
-  lock: NamespaceLock,
-  clock: Clock,
-  logger: Logger,
-  onWaiting: () => void,
-  isStopped: () => boolean,
-): Promise<boolean> {
-  if (await lock.take()) return true;
-  onWaiting();
-  const hint = "two of them would undo each other's rules: remove one, or wait until it ends";
-  logger.warn({ hint }, "another nft-proxy runs in this network namespace: waiting");
-  do {
-    await new Promise<void>((resolve) => clock.after(RETRY_INTERVAL, resolve));
-    if (isStopped()) return false;
-  } while (!(await lock.take()));
-  logger.info({}, "the other nft-proxy has ended: starting");
-  return true;
 }

@@ -6,7 +6,7 @@ import { decodedElement, decodedIntervals, encodedParts, hasEndElements } from "
 import type { RawElement } from "../netlink/raw-element.ts";
 import { type SetSpec, TABLE_NAME } from "../nft/ast/ruleset.ts";
 import type { ListedElement } from "../nft/elements.ts";
-import { type NetlinkRequests, netlinkRequests, REQUESTS } from "./netlink-requests.ts";
+import { netlinkRequests, REQUESTS } from "./netlink-requests.ts";
 import type { Nft } from "./nft.ts";
 import { listTable } from "./nft-listings.ts";
 import type { TableReader } from "./table-reader.ts";
@@ -31,55 +31,41 @@ export async function openTables(nft: Nft, clock: Clock, socat = "socat") {
   }
   const tables: TableReader = {
     listTable: (family, signal) => listTable(nft, family, signal),
-    elements: (family, spec, signal) => dumpedElements(requests, family, spec, signal),
-    element: (family, spec, key) => requestedElement(requests, family, spec, key),
+    /** Changes do not restart a dump: 100,000 elements take 0.3 s during 50 commits a second (6.18). */
+    async *elements(family, spec, signal) {
+      const request = REQUESTS.dump({ family, table: TABLE_NAME, set: spec.name });
+      const marks: RawElement[] = [];
+      for await (const messages of requests.ask(request)) {
+        signal?.throwIfAborted();
+        for (const message of messages) {
+          if (message.kind === "malformed") throw notUnderstood(family, spec, message.reason);
+          if (message.kind === "error" && message.errno === ENOENT) return;
+          if (message.kind === "error")
+            throw notUnderstood(family, spec, `the kernel answered with error ${message.errno}`);
+          if (message.kind !== "elements") continue;
+          if (hasEndElements(spec)) marks.push(...message.elements);
+          else yield message.elements.map((raw) => listedElement(family, spec, raw));
+        }
+      }
+      if (marks.length === 0) return;
+      const intervals = decodedIntervals(spec, marks);
+      if (intervals === undefined) throw notUnderstood(family, spec, "its intervals have no ends");
+      yield intervals.map((key) => ({ key, value: "" }));
+    },
+    async element(family, spec, key) {
+      const bytes = encodedParts(spec.key, key, endianness());
+      const request = REQUESTS.element({ family, table: TABLE_NAME, set: spec.name }, bytes);
+      let found: ListedElement | undefined;
+      for await (const messages of requests.ask(request)) {
+        for (const message of messages) {
+          const [raw] = message.kind === "elements" ? message.elements : [];
+          if (raw !== undefined) found = listedElement(family, spec, raw);
+        }
+      }
+      return found;
+    },
   };
   return { tables, close };
-}
-
-async function requestedElement(
-  requests: NetlinkRequests,
-  family: Family,
-  spec: SetSpec,
-  key: string,
-): Promise<ListedElement | undefined> {
-  const bytes = encodedParts(spec.key, key, endianness());
-  const request = REQUESTS.element({ family, table: TABLE_NAME, set: spec.name }, bytes);
-  let found: ListedElement | undefined;
-  for await (const messages of requests.ask(request)) {
-    for (const message of messages) {
-      const [raw] = message.kind === "elements" ? message.elements : [];
-      if (raw !== undefined) found = listedElement(family, spec, raw);
-    }
-  }
-  return found;
-}
-
-/** Changes do not restart a dump: 100,000 elements take 0.3 s during 50 commits a second (6.18). */
-async function* dumpedElements(
-  requests: NetlinkRequests,
-  family: Family,
-  spec: SetSpec,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<readonly ListedElement[], void, undefined> {
-  const request = REQUESTS.dump({ family, table: TABLE_NAME, set: spec.name });
-  const marks: RawElement[] = [];
-  for await (const messages of requests.ask(request)) {
-    signal?.throwIfAborted();
-    for (const message of messages) {
-      if (message.kind === "malformed") throw notUnderstood(family, spec, message.reason);
-      if (message.kind === "error" && message.errno === ENOENT) return;
-      if (message.kind === "error")
-        throw notUnderstood(family, spec, `the kernel answered with error ${message.errno}`);
-      if (message.kind !== "elements") continue;
-      if (hasEndElements(spec)) marks.push(...message.elements);
-      else yield message.elements.map((raw) => listedElement(family, spec, raw));
-    }
-  }
-  if (marks.length === 0) return;
-  const intervals = decodedIntervals(spec, marks);
-  if (intervals === undefined) throw notUnderstood(family, spec, "its intervals have no ends");
-  yield intervals.map((key) => ({ key, value: "" }));
 }
 
 function listedElement(family: Family, spec: SetSpec, raw: RawElement): ListedElement {

@@ -84,30 +84,20 @@ export async function applySettings(
 ): Promise<void> {
   const refused = new Map<string, KernelSetting[]>();
   for (const setting of settings) {
-    const reason = await applySetting(files, setting, logger);
-    if (reason !== undefined) addToGroup(refused, reason, setting);
+    const { path, value, onlyRaise } = setting;
+    try {
+      const current = Number(await files.read(path));
+      if (current === value || (onlyRaise && current > value)) continue;
+      await files.write(path, String(value));
+      logger.info({ path, from: current, to: value }, "changed a kernel setting");
+    } catch (error) {
+      addToGroup(refused, systemErrorCode(error), setting);
+    }
   }
   for (const [reason, failed] of refused) {
     const wanted = failed.map(({ path, value }) => `${path}=${value}`);
     const fields = { settings: wanted, error: reason, hint: hint ?? hintFor(reason) };
     logger.warn(fields, "cannot change kernel settings");
-  }
-}
-
-/** Applies one setting. Returns the system's error code if that failed. */
-async function applySetting(
-  files: HostFiles,
-  { path, value, onlyRaise }: KernelSetting,
-  logger: Logger,
-): Promise<string | undefined> {
-  try {
-    const current = Number(await files.read(path));
-    if (current === value || (onlyRaise && current > value)) return undefined;
-    await files.write(path, String(value));
-    logger.info({ path, from: current, to: value }, "changed a kernel setting");
-    return undefined;
-  } catch (error) {
-    return systemErrorCode(error);
   }
 }
 
