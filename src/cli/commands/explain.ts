@@ -19,13 +19,16 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
   const request = await requestBesideDaemon(argv, reporter);
   reporter.step("reading the objects");
   const loaded = await loadExplainInput(request, isSet(argv, "live") ? "live" : "desired", query);
+  const areInvalid = hasErrors(loaded.diagnostics);
   const namespace = query.kind === "all" ? query.namespace : undefined;
+  const { serviceCount, sliceCount } = loaded.input.cache;
   reporter.notice([
     ...loadedNotices(loaded),
-    ...invalidNotices(loaded),
+    ...(areInvalid ? [INVALID] : []),
     ...emptyNamespaceNotices(namespace, loaded.input.cache.serviceNames()),
   ]);
-  refuseOnlyInvalid(loaded);
+  if (areInvalid && serviceCount + sliceCount === 0)
+    throw new AppError("UNREADABLE_INPUT", "there is no valid Service or EndpointSlice among the objects");
   const report = reportOf(query, loaded.input, format === "json" ? "whole" : "brief");
   const head = statesText(loaded, isSet(argv, "live"), request.daemon !== undefined);
   return {
@@ -37,18 +40,7 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
   };
 }
 
-/** @throws AppError UNREADABLE_INPUT if all objects have errors */
-function refuseOnlyInvalid({ input, diagnostics }: LoadedExplainInput): void {
-  const { serviceCount, sliceCount } = input.cache;
-  if (hasErrors(diagnostics) && serviceCount + sliceCount === 0)
-    throw new AppError("UNREADABLE_INPUT", "there is no valid Service or EndpointSlice among the objects");
-}
-
-function invalidNotices({ diagnostics }: LoadedExplainInput): string[] {
-  return hasErrors(diagnostics)
-    ? ["warning: objects with errors are ignored, and this answer may be wrong about them"]
-    : [];
-}
+const INVALID = "warning: objects with errors are ignored, and this answer may be wrong about them";
 
 /** Names the states that `--live` compares; otherwise the desired state, if it is a daemon's. */
 function statesText({ origin, input }: LoadedExplainInput, isLive: boolean, isBesideDaemon: boolean): string {

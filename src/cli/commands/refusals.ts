@@ -39,7 +39,11 @@ import { adviceLines } from "./explanation-text.ts";
 /** `refusals`: the connections that this host's rules refused, and why. Changes nothing. */
 export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult> {
   const format = outputFormat(argv, ["text", "json"]);
-  const filter = filterOf(argv);
+  const filter: RefusalFilter = {
+    namespace: namespaceArgument(argv),
+    service: serviceArgument(argv),
+    client: addressArgument(argv, "client"),
+  };
   const request = await requestBesideDaemon(argv, reporter);
   const { options, daemon } = request;
   reporter.step("reading the objects");
@@ -69,14 +73,6 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
       : format === "json"
         ? jsonText({ refusals: present.destinations })
         : text(present),
-  };
-}
-
-function filterOf(argv: Argv): RefusalFilter {
-  return {
-    namespace: namespaceArgument(argv),
-    service: serviceArgument(argv),
-    client: addressArgument(argv, "client"),
   };
 }
 

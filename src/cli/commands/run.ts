@@ -103,7 +103,12 @@ async function serve(
     const nodeName = nodeNameOf(options);
     const versions = await hostVersions(nft);
     logger.info({ version: __VERSION__, node: nodeName, ...versions, dryRun }, "nft-proxy starts");
-    objects = await objectOrigin(argv, options, nodeName, nft, logger);
+    const paths = listArgument(argv, "from");
+    const access = { options, nodeName, env: process.env, userAgent: USER_AGENT };
+    objects =
+      paths.length > 0
+        ? fileOrigin(paths, nodeName, logger, options.features)
+        : await clusterOrigin({ ...access, hasRules: await hasRules(nft) }, logger);
     const daemon = await createDaemon({
       ...opened,
       options: supported(options),
@@ -157,21 +162,10 @@ async function openNft({ nftPath }: ProxyOptions, dryRun: boolean, logger: Logge
   return { nft, ownCommits: new OwnCommits(systemClock), close: () => {} };
 }
 
-async function objectOrigin(
-  argv: Argv,
-  options: ProxyOptions,
-  nodeName: string,
-  nft: Nft,
-  logger: Logger,
-): Promise<ObjectOrigin> {
-  const paths = listArgument(argv, "from");
-  if (paths.length > 0) return fileOrigin(paths, nodeName, logger, options.features);
+/** Whether an earlier process has left rules in the kernel. */
+async function hasRules(nft: Nft): Promise<boolean> {
   const tables = await tableNames(nft);
-  const hasRules = FAMILIES.some((family) => tables.has(`${family} ${TABLE_NAME}`));
-  return await clusterOrigin(
-    { options, nodeName, env: process.env, userAgent: USER_AGENT, hasRules },
-    logger,
-  );
+  return FAMILIES.some((family) => tables.has(`${family} ${TABLE_NAME}`));
 }
 
 /** Reads the configuration file again for SIGHUP. @param reload absent until the daemon has started */

@@ -66,11 +66,8 @@ export function isServed({ proxyHealthy, families }: HealthReport, family: Famil
   return proxyHealthy && !families.some((one) => one.family === family && one.isExcluded);
 }
 
-function whyOutOfDate(
-  { lastSynced, pendingSince, problem }: HealthSnapshot,
-  now: number,
-  threshold: number,
-): string {
+function whyOutOfDate(snapshot: HealthSnapshot, now: number, threshold: number): string {
+  const { lastSynced, pendingSince, problem } = snapshot;
   if (pendingSince === undefined) return "";
   const pending = now - pendingSince;
   if (pending < threshold) return "";

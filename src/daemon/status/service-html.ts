@@ -97,11 +97,8 @@ function frontendHtml(port: ServicePort, frontend: FrontendView, status: DaemonS
 `;
 }
 
-function endpointsHtml(
-  { port, endpoints, choice }: ServicePortView,
-  most: number,
-  detail: ServiceDetail,
-): Html {
+function endpointsHtml(view: ServicePortView, most: number, detail: ServiceDetail): Html {
+  const { port, endpoints, choice } = view;
   if (endpoints.length === 0)
     return html`<p class="none">No EndpointSlice has an endpoint for this port.</p>`;
   const used = endpoints.filter(isUsed).length;
@@ -157,11 +154,8 @@ function isUsed({ cluster, local }: EndpointView): boolean {
 }
 
 /** Returns the outcome of a connection from outside. @param quarantined the reason; undefined if it is not */
-function frontendVerdict(
-  { outcome, endpoints, owner, policy }: FrontendView,
-  service: string,
-  quarantined: string | undefined,
-): Verdict {
+function frontendVerdict(view: FrontendView, service: string, quarantined: string | undefined): Verdict {
+  const { outcome, endpoints, owner, policy } = view;
   if (quarantined !== undefined) return { tone: "bad", message: `quarantined: ${quarantined}` };
   if (owner === undefined) return { tone: "idle", message: "not programmed yet" };
   if (owner.service.name !== service) return { tone: "bad", message: `held by ${owner.name}` };
