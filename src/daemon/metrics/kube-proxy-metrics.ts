@@ -40,7 +40,7 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
   kubeproxy_sync_proxy_rules_last_timestamp_seconds: {
     help: "When the rules were last synced",
     labels: BY_FAMILY,
-    on: { synced: ({ report, families }) => eachFamily(families, report.endedAt / 1000) },
+    synced: ({ report, families }) => eachFamily(families, report.endedAt / 1000),
   },
   kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds: {
     help: "When a sync was last queued",
@@ -51,7 +51,7 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
     help: "Time from the change of an endpoint in the cluster to its rules in the kernel",
     buckets: PROGRAMMING_BUCKETS,
     zero: BOTH_FAMILIES,
-    on: { synced: ({ report }) => programmingTimes(report) },
+    synced: ({ report }) => programmingTimes(report),
   },
   /** kube-proxy counts changes as they arrive; here, the change tracker counts them. */
   kubeproxy_sync_proxy_rules_endpoint_changes_pending: {
@@ -82,24 +82,24 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
   kubeproxy_sync_proxy_rules_nftables_sync_failures_total: {
     zero: BOTH_FAMILIES,
     help: "Syncs that failed",
-    on: { syncFailed: ({ families }) => eachFamily(families, 1) },
+    syncFailed: ({ families }) => eachFamily(families, 1),
   },
   kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total: {
     zero: BOTH_FAMILIES,
     help: "Failed clean-ups of stale chains",
-    on: { cleanUpFailed: ({ families }) => eachFamily(families, 1) },
+    cleanUpFailed: ({ families }) => eachFamily(families, 1),
   },
   kubeproxy_proxy_healthz_total: healthAnswers("/healthz"),
   kubeproxy_proxy_livez_total: healthAnswers("/livez"),
   kubeproxy_conntrack_reconciler_sync_duration_seconds: {
     ...SYNC_DURATION,
     help: "Time to delete stale UDP flows",
-    on: { flowsCleaned: ({ duration }) => eachFamily(FAMILIES, duration / 1000) },
+    flowsCleaned: ({ duration }) => eachFamily(FAMILIES, duration / 1000),
   },
   kubeproxy_conntrack_reconciler_deleted_entries_total: {
     zero: BOTH_FAMILIES,
     help: "Stale UDP flows that were deleted",
-    on: { flowsCleaned: ({ deleted }) => eachFamily(FAMILIES, (family) => deleted[family]) },
+    flowsCleaned: ({ deleted }) => eachFamily(FAMILIES, (family) => deleted[family]),
   },
   kubeproxy_nftables_localhost_nodeport_listeners: {
     help: "NodePorts that the daemon serves at loopback addresses",
@@ -109,20 +109,20 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
   kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total: {
     zero: BOTH_FAMILIES,
     help: "NodePorts that the daemon could not serve at loopback addresses",
-    on: { loopbackBindFailed: ({ family }) => one(1, familyLabel(family)) },
+    loopbackBindFailed: ({ family }) => one(1, familyLabel(family)),
   },
   /** `code` is an HTTP status, or `<error>` without an answer. */
   rest_client_requests_total: {
     help: "Requests to the API server by status code, method and host",
     labels: ["code", "method", "host"],
-    on: { apiRequest: ({ code, method, host }) => one(1, { code, method, host }) },
+    apiRequest: ({ code, method, host }) => one(1, { code, method, host }),
   },
   /** From sending a request to receiving the headers of its answer; `verb` is the HTTP method. */
   rest_client_request_duration_seconds: {
     help: "Time to the answer of a request to the API server",
     labels: ["verb", "host"],
     buckets: REQUEST_BUCKETS,
-    on: { apiRequest: ({ method, host, seconds }) => one(seconds, { verb: method, host }) },
+    apiRequest: ({ method, host, seconds }) => one(seconds, { verb: method, host }),
   },
 };
 
@@ -136,10 +136,8 @@ function syncDuration(help: string, isTimed: (isFull: boolean) => boolean): Metr
   return {
     ...SYNC_DURATION,
     help,
-    on: {
-      synced: ({ report, families }) => times(report.kind === "full", report, families),
-      syncFailed: ({ failure, families }) => times(failure.isFull, failure, families),
-    },
+    synced: ({ report, families }) => times(report.kind === "full", report, families),
+    syncFailed: ({ failure, families }) => times(failure.isFull, failure, families),
   };
 }
 
@@ -147,7 +145,7 @@ function healthAnswers(counted: "/healthz" | "/livez"): Metric {
   return {
     help: `Answers of ${counted} by status`,
     zero: [{ code: "200" }, { code: "503" }],
-    on: { healthAnswer: ({ path, status }) => (path === counted ? one(1, { code: String(status) }) : []) },
+    healthAnswer: ({ path, status }) => (path === counted ? one(1, { code: String(status) }) : []),
   };
 }
 

@@ -35,6 +35,11 @@ export interface Occurrences {
   readonly loopbackBindFailed: { readonly family: Family };
 }
 
+/** Functions that return the samples of an occurrence, by its name. */
+export type SampleMakers = {
+  readonly [Name in keyof Occurrences]?: (occurrence: Occurrences[Name]) => readonly Sample[];
+};
+
 /** Parts that are read at each scrape. */
 export interface ScrapedParts {
   readonly reconciler: Pick<Reconciler, "state" | "quarantined" | "excludedFamilies">;
@@ -63,7 +68,7 @@ interface ConntrackUsage {
 /**
  * The declaration of a metric and the source of its values. Times are seconds, timestamps seconds since 1970.
  */
-export interface Metric {
+export interface Metric extends SampleMakers {
   /**
    * Absent if the rest tells: buckets make a histogram, and a name that ends in `_total` a counter
    * (https://prometheus.io/docs/practices/naming/); all others are gauges.
@@ -76,10 +81,6 @@ export interface Metric {
   readonly buckets?: readonly number[];
   /** Series that start at zero, as Prometheus' rate() misses the first increase of a new series. */
   readonly zero?: readonly Labels[];
-  /** Returns the samples of an occurrence. */
-  readonly on?: {
-    readonly [Name in keyof Occurrences]?: (occurrence: Occurrences[Name]) => readonly Sample[];
-  };
   /** Returns all series with their values, at each scrape. */
   readonly scrape?: (parts: ScrapedParts) => readonly Sample[] | Promise<readonly Sample[]>;
 }

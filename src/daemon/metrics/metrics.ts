@@ -4,7 +4,7 @@ import type { Sample } from "../../base/sample.ts";
 import type { DaemonPart } from "../../features/seam/daemon-part.ts";
 import type { SyncSubscriber } from "../../sync/sync-report.ts";
 import { KUBE_PROXY_METRICS } from "./kube-proxy-metrics.ts";
-import type { Metric, Occurrences, ScrapedParts } from "./metric.ts";
+import type { Metric, Occurrences, SampleMakers, ScrapedParts } from "./metric.ts";
 import { OWN_METRICS } from "./own-metrics.ts";
 
 /**
@@ -36,8 +36,9 @@ export class Metrics {
 
   /** Counts or times an occurrence. */
   observe<Name extends keyof Occurrences>(name: Name, occurrence: Occurrences[Name]): void {
-    for (const [{ on }, collector] of this.#collectors) {
-      for (const sample of on?.[name]?.(occurrence) ?? []) addSample(collector, sample);
+    for (const [metric, collector] of this.#collectors) {
+      const makers: SampleMakers = metric;
+      for (const sample of makers[name]?.(occurrence) ?? []) addSample(collector, sample);
     }
   }
 

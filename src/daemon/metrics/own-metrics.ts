@@ -7,7 +7,6 @@ import { type ServiceName, serviceLabels, serviceOf } from "../../model/ids.ts";
 import { NODE_FIELDS } from "../../model/object-cache.ts";
 import type { ElementSet } from "../../nft/ast/ruleset.ts";
 import { deltaSize } from "../../nft/delta.ts";
-import type { DriftSummary, SyncReport } from "../../sync/sync-report.ts";
 import { eachFamily, type Metric, type ScrapedParts } from "./metric.ts";
 
 const ELEMENT_BUCKETS = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144];
@@ -40,16 +39,14 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   nft_proxy_build_info: {
     help: "1, with the versions of nft-proxy, nft, the kernel and Node.js",
     labels: ["version", "nft", "kernel", "nodejs"],
-    on: {
-      started: ({ version, nft, kernel, nodejs }) =>
-        one(1, { version, nft: /\bv(\d\S*)/.exec(nft)?.[1] ?? nft, kernel, nodejs }),
-    },
+    started: ({ version, nft, kernel, nodejs }) =>
+      one(1, { version, nft: /\bv(\d\S*)/.exec(nft)?.[1] ?? nft, kernel, nodejs }),
   },
   /** `table`: our table was missing or empty. `element`: something in it differed. */
   nft_proxy_drift_repairs_total: {
     help: "Repairs of changes by other programs",
     zero: [{ kind: "table" }, { kind: "element" }],
-    on: { synced: ({ report }) => ofDrift(report, ({ kind }) => one(1, { kind })) },
+    synced: ({ report: { repaired } }) => (repaired ? one(1, { kind: repaired.kind }) : []),
   },
   nft_proxy_quarantined_service_ports: {
     help: "Service ports without rules because the kernel refuses them or they exceed a limit",
@@ -82,7 +79,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   nft_proxy_contested_service_ports: {
     help: "Service ports that lost an address and port to another",
-    on: { synced: ({ report: { conflicts } }) => one(conflicts.count) },
+    synced: ({ report: { conflicts } }) => one(conflicts.count),
   },
   nft_proxy_service_contested: {
     help: "1 for each of the first 100 Services that lost an address and port to another",
@@ -96,33 +93,28 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   nft_proxy_change_lag_seconds: {
     help: "Time from the receipt of a change to its rules in the kernel",
     buckets: LAG_BUCKETS,
-    on: {
-      synced: ({ report: { receivedAt, endedAt } }) =>
-        receivedAt.flatMap((at) => one(Math.max(0, endedAt - at) / 1000)),
-    },
+    synced: ({ report: { receivedAt, endedAt } }) =>
+      receivedAt.flatMap((at) => one(Math.max(0, endedAt - at) / 1000)),
   },
   nft_proxy_transaction_elements: {
     help: "Elements added or removed by a transaction",
     buckets: ELEMENT_BUCKETS,
-    on: {
-      synced: ({ report: { applied, deltas } }) =>
-        applied.length > 0 ? one(deltaSize(deltas).elements) : [],
-    },
+    synced: ({ report: { applied, deltas } }) => (applied.length > 0 ? one(deltaSize(deltas).elements) : []),
   },
   nft_proxy_transaction_bytes: {
     help: "Transaction size as JSON",
     buckets: BYTE_BUCKETS,
-    on: { synced: ({ report: { applied } }) => applied.flatMap(({ bytes }) => one(bytes)) },
+    synced: ({ report: { applied } }) => applied.flatMap(({ bytes }) => one(bytes)),
   },
   nft_proxy_nft_duration_seconds: {
     help: "Time of a run of nft that applies a transaction",
     buckets: NFT_BUCKETS,
-    on: { synced: ({ report: { applied } }) => applied.flatMap(({ durationMs }) => one(durationMs / 1000)) },
+    synced: ({ report: { applied } }) => applied.flatMap(({ durationMs }) => one(durationMs / 1000)),
   },
   nft_proxy_nft_failures_total: {
     help: "Syncs that failed, by cause",
     zero: NFT_FAILURES.map((cause) => ({ cause })),
-    on: { syncFailed: ({ failure }) => one(1, { cause: failureCause(failure.error) }) },
+    syncFailed: ({ failure }) => one(1, { cause: failureCause(failure.error) }),
   },
   nft_proxy_map_elements: {
     help: "Elements in a set or map",
@@ -155,17 +147,15 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   nft_proxy_full_resyncs_total: {
     help: "Full resyncs, which compare the kernel with the desired rules",
     zero: [{ result: "same" }, { result: "repaired" }, { result: "failed" }],
-    on: {
-      synced: ({ report }) => {
-        if (report.kind !== "full") return [];
-        return one(1, { result: report.repaired === undefined ? "same" : "repaired" });
-      },
-      syncFailed: ({ failure }) => (failure.isFull ? one(1, { result: "failed" }) : []),
+    synced: ({ report }) => {
+      if (report.kind !== "full") return [];
+      return one(1, { result: report.repaired === undefined ? "same" : "repaired" });
     },
+    syncFailed: ({ failure }) => (failure.isFull ? one(1, { result: "failed" }) : []),
   },
   nft_proxy_full_resync_differences_total: {
     help: "Differences found by comparisons",
-    on: { synced: ({ report }) => ofDrift(report, ({ differences }) => one(differences)) },
+    synced: ({ report: { repaired } }) => (repaired ? one(repaired.differences) : []),
   },
   nft_proxy_last_verified_timestamp_seconds: {
     help: "When the rules in the kernel were last verified",
@@ -177,7 +167,7 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
   },
   nft_proxy_events_dropped_total: {
     help: "Kubernetes Events that were not delivered",
-    on: { eventDropped: () => one(1) },
+    eventDropped: () => one(1),
   },
   nft_proxy_localhost_nodeport_connections: {
     help: "Connections through loopback NodePorts",
@@ -242,14 +232,6 @@ export const OWN_METRICS: Readonly<Record<string, Metric>> = {
     ...ofPrograms(({ peak }) => peak),
   },
 };
-
-/** Returns the samples of a repair; none for a sync that repaired nothing. */
-function ofDrift(
-  { repaired }: SyncReport,
-  samples: (drift: DriftSummary) => readonly Sample[],
-): readonly Sample[] {
-  return repaired === undefined ? [] : samples(repaired);
-}
 
 function byReason(counts: Readonly<Record<string, number>>): readonly Sample[] {
   return Object.entries(counts).flatMap(([reason, count]) => one(count, { reason }));
