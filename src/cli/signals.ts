@@ -2,13 +2,6 @@ import { constants } from "node:os";
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 
-/** Why a long-running command ends. */
-interface End {
-  readonly reason: string;
-  /** Whether it ends because of an error. */
-  readonly failed: boolean;
-}
-
 /** Period of the timer that keeps the process alive, milliseconds: the daemon's own timers do not (unref). */
 const KEEP_ALIVE_PERIOD = 2 ** 30;
 
@@ -18,14 +11,15 @@ const KILLED = 128;
 /**
  * Handles SIGTERM and SIGINT, which end the command; the second one ends the process immediately.
  * @param handlers for signals that do not end it
- * @returns the end of the command, and a function that lets the process end
+ * @returns the end of the command, its reason and whether that is an error; and a function that lets the
+ * process end
  */
 export function onSignals(handlers: Readonly<Record<"SIGHUP" | "SIGUSR1", () => void>>, logger: Logger) {
   let isEnding = false;
   const keepAlive = setInterval(() => {}, KEEP_ALIVE_PERIOD);
   for (const [signal, handle] of Object.entries(handlers)) process.on(signal, handle);
   process.on("unhandledRejection", (error) => logger.error({ error: messageOf(error) }, "internal error"));
-  const promise = new Promise<End>((resolve) => {
+  const promise = new Promise<{ readonly reason: string; readonly failed: boolean }>((resolve) => {
     for (const signal of ["SIGTERM", "SIGINT"] as const) {
       // The kernel ignores a signal that process 1 of a container does not handle, so the second one needs a
       // handler, too.

@@ -49,18 +49,13 @@ const DEBUG = 20;
 
 function logBounded(this: PinoLogger, args: Parameters<LogFn>, method: LogFn, level: number): void {
   const [fields, message] = args as unknown as [Record<string, unknown>, string];
-  const bound = level <= DEBUG ? (value: unknown) => value : boundedText;
-  const bounded = Object.fromEntries(
-    Object.entries(fields).map(([name, value]) => [
-      name,
-      typeof value === "number" ? rounded(value) : bound(value),
-    ]),
-  );
-  method.call(this, bounded, String(bound(message)));
+  const bounded = Object.entries(fields).map(([name, value]) => [name, boundedValue(value, level)]);
+  method.call(this, Object.fromEntries(bounded), String(boundedValue(message, level)));
 }
 
-function boundedText(value: unknown): unknown {
-  if (typeof value !== "string" || value.length <= MAX_TEXT) return value;
+function boundedValue(value: unknown, level: number): unknown {
+  if (typeof value === "number") return rounded(value);
+  if (typeof value !== "string" || value.length <= MAX_TEXT || level <= DEBUG) return value;
   return `${value.slice(0, MAX_TEXT)}... (${value.length} characters)`;
 }
 

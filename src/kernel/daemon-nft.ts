@@ -3,13 +3,7 @@ import type { Logger } from "../base/logger.ts";
 import { APPLY, type Nft, nftProgram } from "./nft.ts";
 import { DAEMON_LIMITS, limitedRun } from "./nft-limits.ts";
 import { OwnCommits } from "./own-commits.ts";
-import {
-  type ProcessResult,
-  type RunProcess,
-  runProcess,
-  type StartedProcess,
-  startProcess,
-} from "./process.ts";
+import { type RunProcess, runProcess, type StartedProcess, startProcess } from "./process.ts";
 
 /** nft for a process that applies transactions continuously. */
 export type DaemonNft = ReturnType<typeof daemonNft>;
@@ -96,9 +90,13 @@ export function spareProcess(path: string, args: readonly string[], maxOutputByt
     if (program !== path || given.join("\0") !== args.join("\0")) return await anew();
     const taken = take();
     if (taken?.pid !== undefined) limits.onStart?.(taken.pid);
-    const finished = taken === undefined ? anew() : finish(taken, input, limits.timeoutMs, anew);
+    const finished = taken?.finish(input, limits.timeoutMs) ?? anew();
     timer = clock.after(START_DELAY, start);
-    return await finished;
+    const result = await finished;
+    // A spare that ended before it had all of its input did nothing, so nothing is done twice. One that was
+    // killed later may have done its work.
+    const didNothing = taken?.lacksInput === true && !result.timedOut && !result.tooMuchOutput;
+    return didNothing ? await anew() : result;
   };
   /** Ends the spare and starts no other. */
   const stop = (): void => {
@@ -106,18 +104,4 @@ export function spareProcess(path: string, args: readonly string[], maxOutputByt
     take()?.kill();
   };
   return { run, stop };
-}
-
-/**
- * Gives a spare its input, or starts another process if the spare ended before it had all of it. Such a spare
- * did nothing, so nothing is done twice. One that was killed later may have done its work.
- */
-async function finish(
-  spare: StartedProcess,
-  input: string,
-  timeoutMs: number,
-  anew: () => Promise<ProcessResult>,
-): Promise<ProcessResult> {
-  const result = await spare.finish(input, timeoutMs);
-  return spare.lacksInput && !result.timedOut && !result.tooMuchOutput ? await anew() : result;
 }

@@ -145,18 +145,13 @@ function memoryOf(status: string): ProgramMemory | undefined {
   const bytes = (field: string) =>
     Number(new RegExp(`^${field}:\\s+(\\d+) kB$`, "m").exec(status)?.[1] ?? 0) * 1024;
   const resident = bytes("VmRSS");
-  if (program === undefined || program === STARTER || program === ownName() || resident === 0)
+  if (program === undefined || program === STARTER || program === OWN_NAME || resident === 0)
     return undefined;
   return { program, resident, peak: bytes("VmHWM") };
 }
 
-let own: string | undefined;
-
 /** The kernel's name for this process. */
-function ownName(): string | undefined {
-  own ??= nameOf(statusText(process.pid));
-  return own;
-}
+const OWN_NAME = nameOf(statusText(process.pid));
 
 function nameOf(status: string): string | undefined {
   return /^Name:\t(.+)$/m.exec(status)?.[1];

@@ -28,7 +28,14 @@ import { commandOptions, loadRequest } from "../options.ts";
  * `--force` it refuses while a daemon runs.
  */
 export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult> {
-  const options = await supported(commandOptions(argv, reporter), reporter);
+  const given = commandOptions(argv, reporter);
+  const unsupported = await checkFeatures(nftProgram({ path: given.nftPath }), given);
+  reporter.notice(
+    unsupported.map(
+      ({ missing, consequence }) => `warning: ${consequence}: ${missing.message}; ${missing.hint}`,
+    ),
+  );
+  const options = supportedOptions(given, unsupported);
   const desired = await loadFromFiles(loadRequest(argv, options));
   const { cache, state, diagnostics } = desired;
   if (hasErrors(diagnostics)) {
@@ -75,18 +82,6 @@ async function program({ state, cache }: Desired, options: ProxyOptions) {
     workingFeatures(options).map(({ afterApply }) => afterApply?.(tables, host)),
   );
   return { report, warnings: warnings.flatMap((ofOne) => ofOne ?? []) };
-}
-
-/** Turns options off, with a notice for each, if nft or the kernel do not support them. */
-async function supported(options: ProxyOptions, { notice }: Reporter): Promise<ProxyOptions> {
-  const nft = nftProgram({ path: options.nftPath });
-  const unsupported = await checkFeatures(nft, options);
-  notice(
-    unsupported.map(
-      ({ missing, consequence }) => `warning: ${consequence}: ${missing.message}; ${missing.hint}`,
-    ),
-  );
-  return supportedOptions(options, unsupported);
 }
 
 /**
