@@ -1,12 +1,12 @@
 import type { Registry } from "prom-client";
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/logger.ts";
-import type { ListenAddress } from "../config/addresses.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import type { DaemonInput } from "./daemon-input.ts";
 import { prepareSocket } from "./daemon-socket.ts";
 import {
   jsonAnswer,
+  type ListenAddress,
   listenAddress,
   openHttpServer,
   type Route,
@@ -28,37 +28,32 @@ export function daemonServers(
   onFailure: (server: "healthz" | "metrics", error: unknown) => void,
 ): RetryingServer[] {
   const { healthzBindAddress, secondHealthzBindAddress, metricsBindAddress, daemonSocket } = options;
-  const tcpServer = (
+  const server = (
     name: string,
-    listen: ListenAddress | undefined,
+    address: ListenAddress,
     routes: Routes,
-    more: Pick<RetryingServerOptions, "hardFail" | "onFailure">,
+    more?: Pick<RetryingServerOptions, "hardFail" | "onFailure">,
   ) => {
-    if (listen === undefined) return [];
-    const address = listenAddress(listen.address, listen.port);
-    const open = () => openHttpServer(address, (path) => routes.get(path), logger);
-    return [retryingServer({ name, address, open, clock, logger, ...more })];
+    const open = async () => {
+      if ("path" in address) await prepareSocket(address.path);
+      return await openHttpServer(address, (path) => routes.get(path), logger);
+    };
+    return retryingServer({ name, address, open, clock, logger, ...more });
   };
+  const tcp = (listen: ProxyOptions["healthzBindAddress"]) =>
+    listen === undefined ? [] : [listenAddress(listen.address, listen.port)];
   const important = (name: "healthz" | "metrics") => ({
     hardFail: options.bindAddressHardFail,
     onFailure: (error: unknown) => onFailure(name, error),
   });
   return [
-    ...tcpServer("healthz", healthzBindAddress, healthz, important("healthz")),
-    ...tcpServer("metrics", metricsBindAddress, metrics, important("metrics")),
+    ...tcp(healthzBindAddress).map((address) => server("healthz", address, healthz, important("healthz"))),
+    ...tcp(metricsBindAddress).map((address) => server("metrics", address, metrics, important("metrics"))),
     // Another program may have it.
-    ...tcpServer("second healthz", secondHealthzBindAddress, healthz, {}),
-    ...(daemonSocket === "" ? [] : [socketServer(daemonSocket, socket, clock, logger)]),
+    ...tcp(secondHealthzBindAddress).map((address) => server("second healthz", address, healthz)),
+    // The daemon works without it, so a failure is only logged and retried.
+    ...(daemonSocket === "" ? [] : [server("daemon socket", { path: daemonSocket }, socket)]),
   ];
-}
-
-/** Makes the daemon socket. The daemon works without it, so a failure is only logged and retried. */
-function socketServer(path: string, routes: Routes, clock: Clock, logger: Logger): RetryingServer {
-  const open = async () => {
-    await prepareSocket(path);
-    return await openHttpServer({ path }, (asked) => routes.get(asked), logger);
-  };
-  return retryingServer({ name: "daemon socket", address: { path }, open, clock, logger });
 }
 
 /**

@@ -50,6 +50,12 @@ export async function readKernel(reader: TableReader, families: readonly Family[
 /** What to compare: everything, or declarations, without the elements of existing sets. */
 export type ComparisonScope = "everything" | "declarations";
 
+/** Number of keys that a comparison adds in one turn of the event loop; 100,000 would block it for 15 ms. */
+const KEYS_PER_TURN = 5000;
+
+/** Number of elements that are known to be missing after which the set is dumped again instead of asking. */
+const MOST_ABSENT = 100;
+
 /**
  * Compares nft-proxy's tables with the desired ones while reading them, so that correct elements are not
  * kept. Yields to other work as often as needed.
@@ -61,14 +67,51 @@ export async function compareKernel(
   signal?: AbortSignal,
   scope: ComparisonScope = "everything",
 ): Promise<KernelComparison> {
+  /**
+   * Asks for the elements that a dump lacks, one by one. Intervals cannot be asked for.
+   * @returns whether none is left that a dump could find; false after {@link MOST_ABSENT} absent ones
+   */
+  const areMissing = async (family: Family, spec: SetSpec, comparison: SetComparison) => {
+    if (spec.interval === true) return comparison.missing.size === 0;
+    let absent = 0;
+    for (const key of comparison.missing) {
+      const found = await reader.element(family, spec, key);
+      if (found !== undefined) comparison.listed(found.key, found.value);
+      else if (++absent === MOST_ABSENT) return false;
+    }
+    return true;
+  };
+  const compareSet = async (family: Family, set: ElementSet, known: ElementSet | undefined) => {
+    const comparison = new SetComparison(set);
+    let expected = 0;
+    for (const key of set.elements.keys()) {
+      comparison.expect(key);
+      if (++expected % KEYS_PER_TURN === 0) await nextTurn();
+    }
+    if (known === undefined) return comparison;
+    const dump = async () => {
+      for await (const batch of reader.elements(family, known.spec, signal))
+        for (const { key, value } of batch) comparison.listed(key, value);
+    };
+    await dump();
+    // A dump may miss elements: asks for a few, and dumps again for many.
+    if (!(await areMissing(family, known.spec, comparison))) await dump();
+    return comparison;
+  };
   const differences: TableDelta[] = [];
   try {
     for (const table of Object.values(desired)) {
-      const actual = await declaredTable(reader, table.family, signal);
+      const { family, sets } = table;
+      const actual = await declaredTable(reader, family, signal);
       const delta = diffDeclarations(actual, table);
-      const sets = delta.mode === "change" && (await compareSets(reader, actual, table, signal, scope));
-      const elements = sets ? sets.flatMap((set) => set.result()) : delta.elements;
-      differences.push(...nonEmpty({ ...delta, elements }));
+      const compared: SetComparison[] = [];
+      for (const set of delta.mode === "change" ? sets.values() : []) {
+        const known = actual?.sets.get(set.spec.name);
+        if (set.spec.dynamic || (known !== undefined && scope === "declarations")) continue;
+        compared.push(await compareSet(family, set, known));
+      }
+      const elements = compared.flatMap((set) => set.result());
+      differences.push(...nonEmpty(delta.mode === "change" ? { ...delta, elements } : delta));
     }
     return { kind: "compared", differences };
   } catch (error) {
@@ -122,61 +165,4 @@ async function readSets(reader: TableReader, { family, sets }: Table): Promise<M
     result.set(spec.name, { spec, elements });
   }
   return result;
-}
-
-/** Number of keys that a comparison adds in one turn of the event loop; 100,000 would block it for 15 ms. */
-const KEYS_PER_TURN = 5000;
-
-async function compareSets(
-  reader: TableReader,
-  actual: Table | undefined,
-  desired: Table,
-  signal: AbortSignal | undefined,
-  scope: ComparisonScope,
-): Promise<SetComparison[]> {
-  const result: SetComparison[] = [];
-  for (const set of desired.sets.values()) {
-    const known = actual?.sets.get(set.spec.name);
-    if (set.spec.dynamic || (known !== undefined && scope === "declarations")) continue;
-    const comparison = new SetComparison(set);
-    let expected = 0;
-    for (const key of set.elements.keys()) {
-      comparison.expect(key);
-      if (++expected % KEYS_PER_TURN === 0) await nextTurn();
-    }
-    if (known !== undefined) {
-      const dump = async () => {
-        for await (const batch of reader.elements(desired.family, known.spec, signal))
-          for (const { key, value } of batch) comparison.listed(key, value);
-      };
-      await dump();
-      // A dump may miss elements: asks for a few, and dumps again for many.
-      if (!(await areMissing(reader, desired.family, known.spec, comparison))) await dump();
-    }
-    result.push(comparison);
-  }
-  return result;
-}
-
-/** Number of elements that are known to be missing after which the set is dumped again instead of asking. */
-const MOST_ABSENT = 100;
-
-/**
- * Asks for the elements that a dump lacks, one by one. Intervals cannot be asked for.
- * @returns whether none is left that a dump could find; false after {@link MOST_ABSENT} absent ones
- */
-async function areMissing(
-  reader: TableReader,
-  family: Family,
-  spec: SetSpec,
-  comparison: SetComparison,
-): Promise<boolean> {
-  if (spec.interval === true) return comparison.missing.size === 0;
-  let absent = 0;
-  for (const key of comparison.missing) {
-    const found = await reader.element(family, spec, key);
-    if (found !== undefined) comparison.listed(found.key, found.value);
-    else if (++absent === MOST_ABSENT) return false;
-  }
-  return true;
 }

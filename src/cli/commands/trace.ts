@@ -48,11 +48,20 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
   const { selections, omitted } = selectedPackets(query, desired.state);
   const nodeAddresses = new Set((await hostAddresses(hostFiles)).local);
   const name = storyNamer(desired.state, desired.cache, nodeAddresses, ruleset);
-  const named = namerOf(name, nodeAddresses);
+  const table = conntrackTable(systemClock);
+  const named = async (story: PacketStory) => {
+    const { packet, last = packet, end } = story;
+    const endpoint = await resetEndpoint(story, table);
+    const isStopped = end.kind === "stopped" && end.after !== undefined;
+    const routed = { ...last, input: packet.input };
+    const refusal = isStopped ? await routingRefusal(hostFiles, routed, nodeAddresses) : undefined;
+    return name(story, endpoint, refusal);
+  };
   const nft = nftProgram({ path: options.nftPath });
   const stories = tracePackets({ nft, selections, durationMs, rate, stop: untilInterrupted() });
+  const omission = `warning: ${counted(omitted, "frontend")} of the Service not traced: name one with --to and --port`;
   reporter.notice([
-    ...omittedNotices(omitted),
+    ...(omitted === 0 ? [] : [omission]),
     ...workingFeatures(options).flatMap(({ words }) => words?.untraced ?? []),
     `note: tracing for ${durationMs / 1000} s, ${rate} packets a second at most; Ctrl-C ends it`,
   ]);
@@ -60,34 +69,9 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
   return { output: format === "json" ? textsOf(stories, jsonLine) : texts(stories, named, durationMs) };
 }
 
-function omittedNotices(omitted: number): string[] {
-  if (omitted === 0) return [];
-  return [
-    `warning: ${counted(omitted, "frontend")} of the Service not traced: name one with --to and --port`,
-  ];
-}
-
-type Namer = (story: PacketStory) => Promise<NamedStory>;
-
-function namerOf(name: ReturnType<typeof storyNamer>, nodeAddresses: ReadonlySet<string>): Namer {
-  const table = conntrackTable(systemClock);
-  return async (story) => {
-    const { packet, last = packet, end } = story;
-    const endpoint = await resetEndpoint(story, table);
-    const isStopped = end.kind === "stopped" && end.after !== undefined;
-    return name(
-      story,
-      endpoint,
-      isStopped
-        ? await routingRefusal(hostFiles, { ...last, input: packet.input }, nodeAddresses)
-        : undefined,
-    );
-  };
-}
-
 async function* texts(
   stories: AsyncIterable<PacketStory>,
-  named: Namer,
+  named: (story: PacketStory) => Promise<NamedStory>,
   durationMs: number,
 ): AsyncIterable<string> {
   const startedAt = performance.now();

@@ -51,7 +51,8 @@ export const KUBE_PROXY_METRICS: Readonly<Record<string, Metric>> = {
     help: "Time from the change of an endpoint in the cluster to its rules in the kernel",
     buckets: PROGRAMMING_BUCKETS,
     zero: BOTH_FAMILIES,
-    synced: ({ report }) => programmingTimes(report),
+    synced: ({ report: { triggerTimes, endedAt } }) =>
+      triggerTimes.flatMap(({ family, at }) => one(Math.max(0, endedAt - at) / 1000, familyLabel(family))),
   },
   /** kube-proxy counts changes as they arrive; here, the change tracker counts them. */
   kubeproxy_sync_proxy_rules_endpoint_changes_pending: {
@@ -147,10 +148,6 @@ function healthAnswers(counted: "/healthz" | "/livez"): Metric {
     zero: [{ code: "200" }, { code: "503" }],
     healthAnswer: ({ path, status }) => (path === counted ? one(1, { code: String(status) }) : []),
   };
-}
-
-function programmingTimes({ triggerTimes, endedAt }: SyncReport): readonly Sample[] {
-  return triggerTimes.flatMap(({ family, at }) => one(Math.max(0, endedAt - at) / 1000, familyLabel(family)));
 }
 
 function lastQueued({ runner, reconciler }: ScrapedParts): readonly Sample[] {
