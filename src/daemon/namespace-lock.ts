@@ -1,9 +1,6 @@
 import { createServer, type Server } from "node:net";
 import { AppError } from "../base/errors.ts";
 
-/** A lock that one process of a network namespace can hold. */
-export type NamespaceLock = ReturnType<typeof namespaceLock>;
-
 /**
  * An abstract Unix socket: it belongs to the network namespace, as our tables do, and vanishes with its
  * process, even if that is killed. The name has the maximum length, because some versions of libuv pad a
@@ -11,7 +8,10 @@ export type NamespaceLock = ReturnType<typeof namespaceLock>;
  */
 const LOCK_NAME = "\0nft-proxy".padEnd(108, "\0");
 
-/** The lock of this process's network namespace. @param name of the abstract socket */
+/**
+ * The lock of this process's network namespace, which one process can hold.
+ * @param name of the abstract socket
+ */
 export function namespaceLock(name = LOCK_NAME) {
   let server: Server | undefined;
   return {
