@@ -1,5 +1,6 @@
 import type { AppError } from "../../base/errors.ts";
 import { joinPath, splitPath } from "../../base/schema-error.ts";
+import { isRecord, quoted } from "../../base/text.ts";
 import type { EnabledFeatures } from "../../model/features.ts";
 import type { ServiceName } from "../../model/ids.ts";
 import type { Service } from "../../model/service.ts";
@@ -11,7 +12,6 @@ import { decodeService } from "../decode/service.ts";
 import type { ObjectKind } from "../decode/shape.ts";
 import type { AnyObject, ListedObjects } from "../source.ts";
 import { type Diagnostic, inputName, type Origin } from "./diagnostic.ts";
-import { type FoundObject, objectsIn } from "./found-objects.ts";
 import { PlaceholderAddresses } from "./placeholder-addresses.ts";
 import type { InputDocument } from "./yaml.ts";
 
@@ -86,20 +86,43 @@ export interface ReadOptions {
   readonly features?: EnabledFeatures | undefined;
 }
 
-const DECODERS: Readonly<
-  Record<ObjectKind, (object: unknown, enabled?: EnabledFeatures) => Decoded<AnyObject>>
-> = {
-  Service: decodeService,
-  EndpointSlice: decodeEndpointSlice,
-  Node: decodeNode,
-  ServiceCIDR: decodeServiceCIDR,
+/** A kind that is read: its API group, the versions that have the fields in use, and its decoder. */
+interface Kind {
+  readonly group: string;
+  readonly versions: readonly string[];
+  readonly decode: (object: unknown, enabled?: EnabledFeatures) => Decoded<AnyObject>;
+}
+
+const KINDS: Readonly<Record<ObjectKind, Kind>> = {
+  Service: { group: "", versions: ["v1"], decode: decodeService },
+  EndpointSlice: { group: "discovery.k8s.io", versions: ["v1"], decode: decodeEndpointSlice },
+  Node: { group: "", versions: ["v1"], decode: decodeNode },
+  ServiceCIDR: { group: "networking.k8s.io", versions: ["v1", "v1beta1"], decode: decodeServiceCIDR },
 };
+
+/** The reason why an object is not read although a user may expect it, by `group/kind`. */
+const UNREAD_KINDS: ReadonlyMap<string, string> = new Map([
+  ["/Endpoints", "is legacy: EndpointSlices are read instead"],
+  [
+    "kubeproxy.config.k8s.io/KubeProxyConfiguration",
+    "is not an object of the API: nft-proxy config --validate FILE checks it",
+  ],
+]);
+
+/** Maximum nesting of lists in lists. kubectl accepts these, too. */
+const DEEPEST_LIST = 4;
 
 /**
  * kustomize's own file, whose kind and apiVersion may be missing
  * (https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/).
  */
 const KUSTOMIZATION = /(?:^|\/)(?:kustomization\.ya?ml|Kustomization)$/;
+
+/** A position in the files, and its document. */
+type Place = Pick<WrittenObject, "origin" | "document">;
+
+/** The fields that items inherit from their list. */
+type Inherited = Readonly<Partial<Record<"kind" | "apiVersion", string>>>;
 
 interface Kept extends WrittenObject {
   readonly decoded: Exclude<Decoded<AnyObject>, { readonly kind: "invalid" }>;
@@ -136,31 +159,64 @@ export class ObjectGatherer {
 
   addDocument(file: string, document: InputDocument): void {
     if (KUSTOMIZATION.test(file)) this.#otherKinds += 1;
-    else for (const found of objectsIn(document)) this.#addFound(found, file, document);
+    else this.#addValue(document.value, { origin: { file, document: document.number, path: "" }, document });
   }
 
-  #addFound(found: FoundObject, file: string, document: InputDocument): void {
-    if (found.kind === "other") {
-      this.#otherKinds += 1;
-      return;
-    }
-    const origin = { file, document: document.number, path: found.path };
-    const { kind } = found;
-    if (kind === "object") this.#addObject(found.of, found.object, origin, document);
-    else if (kind === "invalid")
-      this.#diagnostics.push(locate({ origin, document }, fieldError("not-an-object", "", found.reason)));
+  /**
+   * Adds an object, or the items of a `List`, `ServiceList` and so on.
+   * @param inherited the fields that an item of a list has from it: the API server omits them in items
+   * @param depth the number of lists that the value is in
+   */
+  #addValue(value: unknown, place: Place, inherited: Inherited = {}, depth = 0): void {
+    const fields = isRecord(value) ? value : {};
+    const kind = fields.kind ?? inherited.kind;
+    const apiVersion = fields.apiVersion ?? inherited.apiVersion;
+    if (fields !== value)
+      this.#refuse(place, "", `must be an object with apiVersion and kind, not ${quoted(value)}`);
+    else if (typeof kind !== "string" || kind === "") this.#refuse(place, "kind", notText(kind));
+    else if (typeof apiVersion !== "string" || apiVersion === "")
+      this.#refuse(place, "apiVersion", notText(apiVersion));
+    else this.#addTyped(fields, kind, apiVersion, place, depth);
+  }
+
+  #addTyped(value: object, kind: string, apiVersion: string, place: Place, depth: number): void {
+    const [group, version] = splitVersion(apiVersion);
+    const toItems = inheritance(kind, group, apiVersion);
+    const unread = UNREAD_KINDS.get(`${group}/${kind}`);
+    if (toItems !== undefined) this.#addItems(value, toItems, place, depth);
+    else if (unread !== undefined)
+      this.#legacy.push({ of: kind, object: objectName(kind, value), reason: unread, origin: place.origin });
+    else if (!isKnown(kind, group)) this.#otherKinds += 1;
+    else if (KINDS[kind].versions.includes(version)) this.#addObject(kind, value, place);
     else {
-      const { of, reason } = found;
-      this.#legacy.push({ of, object: objectName(of, found.object), reason, origin });
+      const known = KINDS[kind].versions.map((each) => (group === "" ? each : `${group}/${each}`));
+      this.#refuse(place, "apiVersion", `must be ${known.join(" or ")}, not ${quoted(apiVersion)}`);
     }
   }
 
-  #addObject(of: ObjectKind, raw: unknown, origin: Origin, document: InputDocument): void {
+  #addItems(list: { readonly items?: unknown }, inherited: Inherited, place: Place, depth: number): void {
+    const items = list.items ?? [];
+    const path = joinPath(place.origin.path, "items");
+    if (!Array.isArray(items)) this.#refuse(place, "items", `must be an array, not ${quoted(items)}`);
+    else if (depth === DEEPEST_LIST) this.#refuse(place, "", "is a list within too many lists");
+    else
+      for (const [index, item] of items.entries()) {
+        const origin = { ...place.origin, path: joinPath(path, index) };
+        this.#addValue(item, { ...place, origin }, inherited, depth + 1);
+      }
+  }
+
+  /** Adds an error about a field of a value that is not an object; "" for the value itself. */
+  #refuse(place: Place, field: string, reason: string): void {
+    this.#diagnostics.push(locate(place, fieldError("not-an-object", field, reason)));
+  }
+
+  #addObject(of: ObjectKind, raw: unknown, place: Place): void {
     const { thorough, placeholders, features } = this.#options;
     const assigned = of === "Service" && placeholders ? this.#placeholders.fill(raw) : raw;
-    const decoded = DECODERS[of](assigned, features);
+    const decoded = KINDS[of].decode(assigned, features);
     const object = objectName(of, raw);
-    const written = { of, object, origin, document };
+    const written = { of, object, ...place };
     if (decoded.kind !== "ignored")
       this.#diagnostics.push(...decoded.diagnostics.map((one) => locate(written, one)));
     const kept = thorough ? written : { ...written, document: undefined };
@@ -200,6 +256,26 @@ export class ObjectGatherer {
       placeholders: this.#placeholders.count,
     };
   }
+}
+
+/** Returns the fields that a list's items inherit; undefined if it is not a list, or one of other kinds. */
+function inheritance(kind: string, group: string, apiVersion: string): Inherited | undefined {
+  if (kind === "List" && group === "") return {};
+  const listed = kind.endsWith("List") ? kind.slice(0, -"List".length) : "";
+  return isKnown(listed, group) ? { kind: listed, apiVersion } : undefined;
+}
+
+function isKnown(kind: string, group: string): kind is ObjectKind {
+  return Object.hasOwn(KINDS, kind) && KINDS[kind as ObjectKind].group === group;
+}
+
+function notText(value: unknown): string {
+  return value === undefined || value === null ? "is missing" : `must be text, not ${quoted(value)}`;
+}
+
+function splitVersion(apiVersion: string): readonly [group: string, version: string] {
+  const slash = apiVersion.indexOf("/");
+  return [apiVersion.slice(0, Math.max(slash, 0)), apiVersion.slice(slash + 1)];
 }
 
 /** Returns the Services by name. */
