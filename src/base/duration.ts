@@ -1,25 +1,20 @@
-const SECOND = 1_000_000_000n;
-const MINUTE = 60n * SECOND;
-const HOUR = 60n * MINUTE;
-const MILLISECOND = 1_000_000n;
-const MICROSECOND = 1_000n;
-
-const UNITS: Readonly<Record<string, bigint>> = {
-  h: HOUR,
-  m: MINUTE,
-  s: SECOND,
-  ms: MILLISECOND,
-  us: MICROSECOND,
-  "\u00b5s": MICROSECOND,
-  "\u03bcs": MICROSECOND,
-  ns: 1n,
+/** Milliseconds of each unit. */
+const UNITS: Readonly<Record<string, number>> = {
+  h: 3_600_000,
+  m: 60_000,
+  s: 1000,
+  ms: 1,
+  us: 1e-3,
+  "\u00b5s": 1e-3,
+  "\u03bcs": 1e-3,
+  ns: 1e-6,
 };
 
-const PART = /(?:(\d+)(?:\.(\d*))?|\.(\d+))(h|ms|m|s|us|\u00b5s|\u03bcs|ns)/g;
+const PART = /(\d+(?:\.\d*)?|\.\d+)(h|ms|m|s|us|\u00b5s|\u03bcs|ns)/g;
 const WHOLE = new RegExp(`^[+-]?(?:${PART.source})+$`);
 
 /** Go stores a duration in 63 bits of nanoseconds: 292 years. Longer texts are not parsed. */
-const LONGEST = 2n ** 63n;
+const LONGEST = 2 ** 63 / 1e6;
 const MOST_CHARACTERS = 200;
 
 /**
@@ -30,16 +25,11 @@ const MOST_CHARACTERS = 200;
 export function parseDuration(text: string): number | undefined {
   if (/^[+-]?0$/.test(text)) return 0;
   if (text.length > MOST_CHARACTERS || !WHOLE.test(text)) return undefined;
-  let nanoseconds = 0n;
-  for (const [, whole = "0", fraction = "", onlyFraction = fraction, name = ""] of text.matchAll(PART)) {
-    const unit = UNITS[name] ?? 0n;
-    nanoseconds +=
-      BigInt(whole) * unit + (BigInt(`0${onlyFraction}`) * unit) / 10n ** BigInt(onlyFraction.length);
-  }
-  if (nanoseconds >= LONGEST) return undefined;
-  return text.startsWith("-") && nanoseconds > 0n
-    ? -toMilliseconds(nanoseconds)
-    : toMilliseconds(nanoseconds);
+  let sum = 0;
+  for (const [, count, unit = ""] of text.matchAll(PART)) sum += Number(count) * (UNITS[unit] ?? 0);
+  const milliseconds = toNanosecond(sum);
+  if (milliseconds >= LONGEST) return undefined;
+  return text.startsWith("-") && milliseconds > 0 ? -milliseconds : milliseconds;
 }
 
 /**
@@ -48,15 +38,24 @@ export function parseDuration(text: string): number | undefined {
  */
 export function formatDuration(milliseconds: number): string {
   const sign = milliseconds < 0 ? "-" : "";
-  const total = toNanoseconds(Math.abs(milliseconds));
-  if (total === 0n) return "0s";
-  if (total < MICROSECOND) return `${sign}${total}ns`;
-  if (total < MILLISECOND) return `${sign}${decimal(total, MICROSECOND)}\u00b5s`;
-  if (total < SECOND) return `${sign}${decimal(total, MILLISECOND)}ms`;
-  const seconds = `${decimal(total % MINUTE, SECOND)}s`;
-  if (total < MINUTE) return `${sign}${seconds}`;
-  const minutes = `${(total % HOUR) / MINUTE}m${seconds}`;
-  return total < HOUR ? `${sign}${minutes}` : `${sign}${total / HOUR}h${minutes}`;
+  const total = toNanosecond(Math.abs(milliseconds));
+  if (total === 0) return "0s";
+  if (total < 1e-3) return `${sign}${Math.round(total * 1e6)}ns`;
+  if (total < 1) return `${sign}${decimal(total * 1000, 3)}\u00b5s`;
+  if (total < 1000) return `${sign}${decimal(total, 6)}ms`;
+  const seconds = `${decimal((total % 60_000) / 1000, 9)}s`;
+  if (total < 60_000) return `${sign}${seconds}`;
+  const minutes = `${Math.floor(total / 60_000) % 60}m${seconds}`;
+  return total < 3_600_000 ? `${sign}${minutes}` : `${sign}${Math.floor(total / 3_600_000)}h${minutes}`;
+}
+
+/** Rounds milliseconds to nanoseconds. Whole ones stay exact beyond 2^53 nanoseconds (104 days). */
+function toNanosecond(milliseconds: number): number {
+  return Number.isInteger(milliseconds) ? milliseconds : Math.round(milliseconds * 1e6) / 1e6;
+}
+
+function decimal(number: number, digits: number): string {
+  return number.toFixed(digits).replace(/\.?0+$/, "");
 }
 
 /** Units of {@link durationText} in seconds, largest first. */
@@ -95,20 +94,4 @@ export function durationWords(milliseconds: number): string {
   if (seconds < 120) return `${seconds} s`;
   if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
   return seconds < 172_800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} d`;
-}
-
-/** Whole milliseconds stay exact beyond 2^53 nanoseconds (104 days). */
-function toMilliseconds(nanoseconds: bigint): number {
-  if (nanoseconds <= BigInt(Number.MAX_SAFE_INTEGER)) return Number(nanoseconds) / 1e6;
-  return Number(nanoseconds / MILLISECOND) + Number(nanoseconds % MILLISECOND) / 1e6;
-}
-
-function toNanoseconds(milliseconds: number): bigint {
-  const whole = Math.trunc(milliseconds);
-  return BigInt(whole) * MILLISECOND + BigInt(Math.round((milliseconds - whole) * 1e6));
-}
-
-function decimal(nanoseconds: bigint, unit: bigint): string {
-  const fraction = String(unit + (nanoseconds % unit)).slice(1);
-  return `${nanoseconds / unit}.${fraction}`.replace(/\.?0+$/, "");
 }

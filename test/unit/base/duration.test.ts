@@ -32,7 +32,7 @@ describe("parseDuration", () => {
     ["0.1s0.2s", 300],
     ["2h1h", 3 * HOUR],
     ["2562047h", 2_562_047 * HOUR],
-    ["1.0000000019s", 1_000.000_001],
+    ["1.0000000019s", 1_000.000_002],
     ["1.ms.5us", 1.000_5],
   ])("reads %s as %d ms", (text, milliseconds) => {
     expect(parseDuration(text)).toBe(milliseconds);
