@@ -9,19 +9,11 @@ const INITIAL = 0xdeadbeef;
  * @returns 32 bits, unsigned
  */
 export function jhash(key: Uint8Array, seed: number): number {
-  const words = { a: (INITIAL + key.length + seed) | 0, b: 0, c: 0 };
-  words.b = words.a;
-  words.c = words.a;
+  const initial = (INITIAL + key.length + seed) | 0;
+  let words: Words = [initial, initial, initial];
   let at = 0;
-  for (; key.length - at > 12; at += 12) {
-    add(words, key, at);
-    mix(words);
-  }
-  if (key.length > at) {
-    add(words, key, at);
-    finish(words);
-  }
-  return words.c >>> 0;
+  for (; key.length - at > 12; at += 12) words = mix(added(words, key, at));
+  return (key.length > at ? finish(added(words, key, at)) : words[2]) >>> 0;
 }
 
 /**
@@ -41,17 +33,12 @@ export function scatter(value: number): number {
   return (hash ^ (hash >>> 16)) >>> 0;
 }
 
-interface Words {
-  a: number;
-  b: number;
-  c: number;
-}
+/** The hash's state while it is computed. */
+type Words = readonly [a: number, b: number, c: number];
 
 /** Adds the next 12 bytes; bytes beyond the end count as zero. */
-function add(words: Words, key: Uint8Array, at: number): void {
-  words.a = (words.a + word(key, at)) | 0;
-  words.b = (words.b + word(key, at + 4)) | 0;
-  words.c = (words.c + word(key, at + 8)) | 0;
+function added([a, b, c]: Words, key: Uint8Array, at: number): Words {
+  return [a + word(key, at), b + word(key, at + 4), c + word(key, at + 8)];
 }
 
 function word(key: Uint8Array, at: number): number {
@@ -62,31 +49,14 @@ function rotate(value: number, bits: number): number {
   return (value << bits) | (value >>> (32 - bits));
 }
 
-function mix(words: Words): void {
-  let { a, b, c } = words;
-  a = ((a - c) ^ rotate(c, 4)) | 0;
-  c = (c + b) | 0;
-  b = ((b - a) ^ rotate(a, 6)) | 0;
-  a = (a + c) | 0;
-  c = ((c - b) ^ rotate(b, 8)) | 0;
-  b = (b + a) | 0;
-  a = ((a - c) ^ rotate(c, 16)) | 0;
-  c = (c + b) | 0;
-  b = ((b - a) ^ rotate(a, 19)) | 0;
-  a = (a + c) | 0;
-  c = ((c - b) ^ rotate(b, 4)) | 0;
-  b = (b + a) | 0;
-  Object.assign(words, { a, b, c });
+/** The macro `__jhash_mix`: all steps are the same, and the words change their roles in a circle. */
+function mix([a, b, c]: Words): Words {
+  for (const bits of [4, 6, 8, 16, 19, 4]) [a, b, c] = [b, c + b, (a - c) ^ rotate(c, bits)];
+  return [a, b, c];
 }
 
-function finish(words: Words): void {
-  let { a, b, c } = words;
-  c = ((c ^ b) - rotate(b, 14)) | 0;
-  a = ((a ^ c) - rotate(c, 11)) | 0;
-  b = ((b ^ a) - rotate(a, 25)) | 0;
-  c = ((c ^ b) - rotate(b, 16)) | 0;
-  a = ((a ^ c) - rotate(c, 4)) | 0;
-  b = ((b ^ a) - rotate(a, 14)) | 0;
-  c = ((c ^ b) - rotate(b, 24)) | 0;
-  Object.assign(words, { a, b, c });
+/** The macro `__jhash_final`, in the same way. Returns the last word. */
+function finish([a, b, c]: Words): number {
+  for (const bits of [14, 11, 25, 16, 4, 14, 24]) [a, b, c] = [b, (c ^ b) - rotate(b, bits), a];
+  return b;
 }
