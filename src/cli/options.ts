@@ -2,7 +2,6 @@ import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { AppError } from "../base/errors.ts";
 import { readFlags } from "../config/flags.ts";
-import type { ConfigWarning } from "../config/invalid-value.ts";
 import type { ProxyOptions } from "../config/options.ts";
 import { resolveOptions } from "../config/resolve.ts";
 import type { LoadRequest } from "../inspect/load/load-request.ts";
@@ -102,8 +101,8 @@ function unansweredSocket(socket: string): Pick<LoadRequest, "deniedSocket" | "s
 }
 
 /** Warnings about a configuration, one line each. */
-export function warningNotices(warnings: readonly ConfigWarning[]): string[] {
-  return warnings.map(({ message }) => `warning: ${message}`);
+export function warningNotices(warnings: readonly string[]): string[] {
+  return warnings.map((message) => `warning: ${message}`);
 }
 
 /** This node's name: `--hostname-override`, or the host's name in lower case, as in kube-proxy. */

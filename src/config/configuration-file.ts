@@ -5,7 +5,7 @@ import { firstLine, isRecord, listText } from "../base/text.ts";
 import { shallowTokens } from "../base/yaml-nesting.ts";
 import { configurationOf, withDefaults } from "./configuration.ts";
 import { ignoredFieldWarnings } from "./ignored-settings.ts";
-import { type ConfigWarning, refuseInvalid } from "./invalid-value.ts";
+import { refuseInvalid } from "./invalid-value.ts";
 import type { ProxyOptions } from "./options.ts";
 import { modeWarnings } from "./other-modes.ts";
 import { featureGateWarnings, OWN_SECTION, unknownFieldWarnings, unknownOwnFields } from "./schema.ts";
@@ -34,18 +34,16 @@ export function readConfiguration(text: string, name: string) {
   return {
     given,
     warnings: [
-      ...repeated.filter((path) => !isOwn(path)).map(repeatedWarning),
+      // kube-proxy 1.36 also uses the last value of a key, and warns.
+      ...repeated
+        .filter((path) => !isOwn(path))
+        .map((path) => `${path} is given more than once: the last value is used`),
       ...modeWarnings(given, "fields"),
       ...ignoredFieldWarnings(given),
       ...featureGateWarnings(given),
       ...unknownFieldWarnings(given),
     ],
   };
-}
-
-/** kube-proxy 1.36 also uses the last value of a key, and warns. */
-function repeatedWarning(path: string): ConfigWarning {
-  return { subject: path, message: `${path} is given more than once: the last value is used` };
 }
 
 /**
@@ -65,7 +63,7 @@ function refuseViolations(document: unknown, repeated: readonly string[], name: 
     return;
   }
   const dependent = dependencyViolations(withDefaults(document), violations);
-  const unknown = unknownFieldWarnings(document).map(({ message }) => message);
+  const unknown = unknownFieldWarnings(document);
   refuseInvalid("BAD_CONFIG", name, [...violations, ...dependent], listText(unknown));
 }
 

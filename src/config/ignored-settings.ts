@@ -1,7 +1,7 @@
 import { formatDuration, parseDuration } from "../base/duration.ts";
 import type { Document, Flag, FlagType } from "../base/option.ts";
 import { valueAt } from "./configuration.ts";
-import { type ConfigWarning, ignoredWarning } from "./invalid-value.ts";
+import { ignoredWarning } from "./invalid-value.ts";
 import { FEATURE_FIELDS } from "./other-modes.ts";
 
 /** A setting of kube-proxy that has no effect here: a field of the file, a flag, or both. */
@@ -112,7 +112,7 @@ export const IGNORED_FLAGS: readonly Flag[] = IGNORED.flatMap(({ flag, reason })
 });
 
 /** Returns a warning for each ignored field of a document whose value is not harmless. */
-export function ignoredFieldWarnings(document: Document): ConfigWarning[] {
+export function ignoredFieldWarnings(document: Document): string[] {
   return IGNORED_FIELDS.filter(({ path, harmless = [] }) => {
     const value = valueAt(document, path);
     return !isZero(value) && !harmless.includes(normal(value));

@@ -11,17 +11,9 @@ export interface InvalidValue {
   readonly reason: string;
 }
 
-/** A given value that has no effect, or another effect than in kube-proxy. */
-export interface ConfigWarning {
-  /** As in {@link InvalidValue}. */
-  readonly subject: string;
-  /** A whole sentence, with the subject. */
-  readonly message: string;
-}
-
-/** Returns the warning that a given value is ignored. */
-export function ignoredWarning(subject: string, reason: string): ConfigWarning {
-  return { subject, message: `${subject} is ignored: ${reason}` };
+/** Returns the warning that a given value is ignored. @param subject as in {@link InvalidValue} */
+export function ignoredWarning(subject: string, reason: string): string {
+  return `${subject} is ignored: ${reason}`;
 }
 
 /**

@@ -1,7 +1,7 @@
 import { boolean, choice, type Document, type Field, integer, setting } from "../base/option.ts";
 import { quoted } from "../base/text.ts";
 import { FEATURES } from "../features/registry.ts";
-import { type ConfigWarning, ignoredWarning } from "./invalid-value.ts";
+import { ignoredWarning } from "./invalid-value.ts";
 
 /** Settings of kube-proxy modes other than nftables: a configuration as given, valid by the schema. */
 export interface ModeSettings extends Document {
@@ -19,11 +19,10 @@ interface MasqueradeFields {
  * Returns warnings about a mode, or a setting of a mode, that is not used as given.
  * @param as whether messages name the file's fields, or flags
  */
-export function modeWarnings(given: ModeSettings, as: "fields" | "flags"): ConfigWarning[] {
+export function modeWarnings(given: ModeSettings, as: "fields" | "flags"): string[] {
   return [...MODE_FIELDS, ...FEATURE_FIELDS].flatMap(({ path, flags: [flag], warning }) => {
     const subject = as === "flags" && flag !== undefined ? `--${flag.name}` : path;
-    const message = warning?.(given, subject);
-    return message === undefined ? [] : [{ subject, message }];
+    return warning?.(given, subject) ?? [];
   });
 }
 
@@ -64,7 +63,7 @@ function masqueradeWarning(name: keyof MasqueradeFields): Field["warning"] {
       given.mode === "nftables"
         ? "it has an effect in modes other than nftables only"
         : "nftables.masqueradeBit overrides it";
-    return ignoredWarning(subject, reason).message;
+    return ignoredWarning(subject, reason);
   };
 }
 

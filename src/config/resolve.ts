@@ -3,7 +3,7 @@ import { quoted } from "../base/text.ts";
 import { toOptions, valueAt, withDefaults, withValueAt } from "./configuration.ts";
 import { readConfiguration } from "./configuration-file.ts";
 import { CONFIG_FLAGS, type GivenFlag } from "./flags.ts";
-import { type ConfigWarning, type InvalidValue, ignoredWarning, refuseInvalid } from "./invalid-value.ts";
+import { type InvalidValue, ignoredWarning, refuseInvalid } from "./invalid-value.ts";
 import { isModeField, modeWarnings } from "./other-modes.ts";
 import { dependencyViolations, schemaViolations } from "./validate.ts";
 
@@ -86,13 +86,13 @@ function flagOf(subject: string): string {
   return flag === undefined ? subject : `--${flag.name}`;
 }
 
-function flagWarnings({ flag, value }: GivenFlag, hasFile: boolean): ConfigWarning[] {
+function flagWarnings({ flag, value }: GivenFlag, hasFile: boolean): string[] {
   const { name, target, successor, ifEmpty } = flag;
   const subject = `--${name}`;
   if (target.kind === "ignored") return [ignoredWarning(subject, target.reason)];
   if (target.kind !== "field") return [];
   if (hasFile && target.wins === "file")
     return [ignoredWarning(subject, "the configuration file overrides it")];
-  if (successor !== undefined) return [{ subject, message: `${subject} is deprecated: use --${successor}` }];
-  return value === "" && ifEmpty !== undefined ? [{ subject, message: `${subject} ${ifEmpty}` }] : [];
+  if (successor !== undefined) return [`${subject} is deprecated: use --${successor}`];
+  return value === "" && ifEmpty !== undefined ? [`${subject} ${ifEmpty}`] : [];
 }

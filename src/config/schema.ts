@@ -2,7 +2,7 @@ import { didYouMean, withHint } from "../base/nearest.ts";
 import type { Schema } from "../base/option.ts";
 import { formerFieldHint } from "./former-settings.ts";
 import { IGNORED_FIELDS } from "./ignored-settings.ts";
-import { type ConfigWarning, type InvalidValue, ignoredWarning } from "./invalid-value.ts";
+import { type InvalidValue, ignoredWarning } from "./invalid-value.ts";
 import { FIELDS } from "./options.ts";
 
 const DESCRIPTION = [
@@ -52,7 +52,7 @@ function orNull(schema: Schema): Schema {
 }
 
 /** Returns a warning for each feature gate except the supported one. */
-export function featureGateWarnings(document: object): ConfigWarning[] {
+export function featureGateWarnings(document: object): string[] {
   const gates = (document as { readonly featureGates?: object | null }).featureGates;
   const unknown = Object.keys(gates ?? {}).filter((gate) => gate !== "AllowServiceExternalIPs");
   return unknown.map((gate) =>
@@ -67,7 +67,7 @@ export const OWN_SECTION = "nftProxy.";
  * Returns a warning for each field of kube-proxy's part that the schema does not list, and none for the
  * fields within such a field.
  */
-export function unknownFieldWarnings(document: object): ConfigWarning[] {
+export function unknownFieldWarnings(document: object): string[] {
   return unknownFields(document)
     .filter(({ path }) => !path.startsWith(OWN_SECTION))
     .map(({ path, hint }) =>

@@ -4,7 +4,6 @@ import { FAMILIES } from "../../base/family.ts";
 import type { Logger } from "../../base/logger.ts";
 import { printConfiguration } from "../../config/configuration-file.ts";
 import { readFlags } from "../../config/flags.ts";
-import type { ConfigWarning } from "../../config/invalid-value.ts";
 import { logLevel, type ProxyOptions } from "../../config/options.ts";
 import { type ConfigState, planReload } from "../../config/reload.ts";
 import { type ConfigPoller, configPoller } from "../../daemon/config-poller.ts";
@@ -61,8 +60,8 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
   return { exitCode: EXIT.ok };
 }
 
-function logWarnings(warnings: readonly ConfigWarning[], logger: Logger): void {
-  for (const { message } of warnings) logger.warn({}, message);
+function logWarnings(warnings: readonly string[], logger: Logger): void {
+  for (const message of warnings) logger.warn({}, message);
 }
 
 /**

@@ -7,7 +7,7 @@ import { configurationOf, valueAt } from "../../../src/config/configuration.ts";
 import { IGNORED_FIELDS } from "../../../src/config/ignored-settings.ts";
 import type { ProxyOptions } from "../../../src/config/options.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
-import { fileWith } from "./support.ts";
+import { fileWith, subjectOf } from "./support.ts";
 
 const DEFAULTS = resolveOptions().options;
 const { client: CLIENT, conntrack: CONNTRACK, settings: SETTINGS } = DEFAULTS;
@@ -196,7 +196,7 @@ describe("the schema of the configuration", () => {
   it("knows every field that kube-proxy writes", () => {
     const theirs = parse(readFileSync("test/fixtures/kube-proxy/defaults.yaml", "utf8"));
     const { warnings } = resolveOptions({ configText: JSON.stringify(theirs) });
-    expect(warnings.filter(({ message }) => message.includes("no such field"))).toEqual([]);
+    expect(warnings.filter((warning) => warning.includes("no such field"))).toEqual([]);
   });
 });
 
@@ -250,7 +250,7 @@ describe("fields without an effect:", () => {
     (path, { reason }) => {
       expect(resolveField(path, IGNORED_VALUES[path] ?? "")).toEqual({
         options: DEFAULTS,
-        warnings: [{ subject: path, message: `${path} is ignored: ${reason}` }],
+        warnings: [`${path} is ignored: ${reason}`],
       });
     },
   );
@@ -277,16 +277,14 @@ describe("an unknown field", () => {
     );
     const { options, warnings } = resolveOptions({ configText });
     expect(options).toEqual(DEFAULTS);
-    expect(warnings.map(({ subject }) => subject)).toEqual([
+    expect(warnings.map(subjectOf)).toEqual([
       "spare",
       "conntrack.spare",
       "ipvs.spare",
       "__proto__",
       "constructor",
     ]);
-    expect(warnings[1]?.message).toBe(
-      "conntrack.spare is ignored: KubeProxyConfiguration v1alpha1 has no such field",
-    );
+    expect(warnings[1]).toBe("conntrack.spare is ignored: KubeProxyConfiguration v1alpha1 has no such field");
   });
 });
 
@@ -295,7 +293,7 @@ describe("the mode", () => {
     const { options, warnings } = resolveField("mode", '""');
     expect(options).toEqual(DEFAULTS);
     expect(warnings).toHaveLength(1);
-    expect(warnings[0]?.message).toMatch(
+    expect(warnings[0]).toMatch(
       /^mode is "", which means iptables for kube-proxy: nft-proxy always programs/,
     );
   });
@@ -307,7 +305,7 @@ describe("the mode", () => {
     const { options, warnings } = resolveField("mode", mode);
     expect(options).toEqual({ ...DEFAULTS, settings: { ...SETTINGS, scheduler } });
     expect(warnings).toHaveLength(1);
-    expect(warnings[0]?.message).toContain(`mode is ${mode}: nft-proxy always programs nftables`);
+    expect(warnings[0]).toContain(`mode is ${mode}: nft-proxy always programs nftables`);
   });
 });
 
@@ -325,7 +323,7 @@ describe("feature gates", () => {
     const configText = fileWith("featureGates: {AllowServiceExternalIPs: true, Other: true}\n");
     const { options, warnings } = resolveOptions({ configText });
     expect(options.serviceExternalIPs).toBe(true);
-    expect(warnings.map(({ subject }) => subject)).toEqual(["featureGates.Other"]);
+    expect(warnings.map(subjectOf)).toEqual(["featureGates.Other"]);
   });
 });
 
@@ -336,7 +334,7 @@ describe("the section iptables", () => {
     return {
       all,
       bit,
-      warnings: warnings.map(({ message }) => message).filter((text) => text.includes("masquerade")),
+      warnings: warnings.filter((text) => text.includes("masquerade")),
     };
   };
   const GIVEN = "iptables: {masqueradeAll: true, masqueradeBit: 20}\n";
@@ -371,9 +369,7 @@ describe("the section iptables", () => {
 describe("ipvs.scheduler", () => {
   const resolve = (lines: string) => resolveOptions({ configText: fileWith(lines) });
   const warningsOf = (lines: string) =>
-    resolve(lines)
-      .warnings.filter(({ subject }) => subject === "ipvs.scheduler")
-      .map(({ message }) => message);
+    resolve(lines).warnings.filter((warning) => subjectOf(warning) === "ipvs.scheduler");
 
   it.each([
     ["rr", "round-robin"],

@@ -6,7 +6,7 @@ import { defaultText, type GivenFlag, readFlags } from "../../../src/config/flag
 import type { ProxyOptions } from "../../../src/config/options.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { DEFAULT_PASSIVE_HEALTH_CHECK } from "../../../src/features/passive-health-checks/check.ts";
-import { errorOf } from "./support.ts";
+import { errorOf, subjectOf } from "./support.ts";
 
 const parse = (...args: string[]): ParsedArguments => parseArguments(args, () => false);
 
@@ -157,7 +157,7 @@ describe("a flag that sets a field", () => {
       flags: flagsOf("--proxy-mode=nftables", "--iptables-masquerade-bit=20"),
     });
     expect(options).toEqual(DEFAULTS);
-    expect(warnings.map(({ message }) => message)).toEqual([
+    expect(warnings).toEqual([
       "--iptables-masquerade-bit is ignored: it has an effect in modes other than nftables only",
     ]);
   });
@@ -188,9 +188,7 @@ describe("a flag without effect", () => {
     const { options, warnings } = resolveOptions({ flags: flagsOf(...args) });
     expect(options).toEqual(DEFAULTS);
     const reason = flag.target.kind === "ignored" ? flag.target.reason : "";
-    expect(warnings).toEqual([
-      { subject: `--${flag.name}`, message: `--${flag.name} is ignored: ${reason}` },
-    ]);
+    expect(warnings).toEqual([`--${flag.name} is ignored: ${reason}`]);
   });
 });
 
@@ -248,7 +246,7 @@ describe("parseArguments, as Go does,", () => {
       const { options, warnings } = resolveOptions({ flags: flagsOf(`${name}=`) });
       expect(options).toEqual(DEFAULTS);
       const message = `${name} is empty, which means its default, as in kube-proxy; port 0 switches the server off`;
-      expect(warnings).toEqual([{ subject: name, message }]);
+      expect(warnings).toEqual([message]);
     },
   );
 
@@ -332,7 +330,7 @@ describe("a deprecated port flag", () => {
     const { options, warnings } = resolve("--healthz-port=8080", "--metrics-port", "8081");
     expect(options.healthzBindAddress).toEqual({ address: "0.0.0.0", port: 8080 });
     expect(options.metricsBindAddress).toEqual({ address: "127.0.0.1", port: 8081 });
-    expect(warnings.map(({ message }) => message)).toEqual([
+    expect(warnings).toEqual([
       "--healthz-port is deprecated: use --healthz-bind-address",
       "--metrics-port is deprecated: use --metrics-bind-address",
     ]);
@@ -363,6 +361,6 @@ describe("a deprecated port flag", () => {
   it("is ignored beside a configuration file", () => {
     const configText = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
     const { warnings } = resolveOptions({ flags: flagsOf("--metrics-port=1"), configText });
-    expect(warnings.map(({ subject }) => subject)).toEqual(["--metrics-port"]);
+    expect(warnings.map(subjectOf)).toEqual(["--metrics-port"]);
   });
 });

@@ -47,7 +47,7 @@ describe("the text of a configuration", () => {
       const { options, warnings } = resolved(text);
       expect([options.oomScoreAdj, options.conntrack.min]).toEqual([2, 3]);
       const repeated = ["conntrack.min", "conntrack.min", "oomScoreAdj"];
-      expect(warnings.map(({ message }) => message)).toEqual(
+      expect(warnings).toEqual(
         repeated.map((path) => `${path} is given more than once: the last value is used`),
       );
     }

@@ -5,6 +5,7 @@ import { parseArguments } from "../../../src/cli/parse-arguments.ts";
 import { readFlags } from "../../../src/config/flags.ts";
 import type { ProxyOptions } from "../../../src/config/options.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
+import { subjectOf } from "./support.ts";
 
 const FOLDER = "test/fixtures/platforms";
 const FLAGS: readonly { readonly platform: string; readonly flags: readonly string[] }[] = parse(
@@ -50,7 +51,7 @@ test.each(FLAGS)("the flags of $platform's kube-proxy give its options", ({ plat
   const { options, warnings } = resolveOptions({ flags: readFlags(values) });
   const [changes, warned] = BY_FLAGS[platform] ?? [];
   expect(options).toEqual({ ...DEFAULTS, ...changes });
-  expect(warnings.map(({ subject }) => subject)).toEqual(warned);
+  expect(warnings.map(subjectOf)).toEqual(warned);
 });
 
 test.each<[string, Partial<ProxyOptions>, readonly string[]]>([
@@ -80,5 +81,5 @@ test.each<[string, Partial<ProxyOptions>, readonly string[]]>([
 ])("%s gives its options", (name, changes, warned) => {
   const { options, warnings } = resolveOptions({ configText: readFileSync(`${FOLDER}/${name}`, "utf8") });
   expect(options).toEqual({ ...DEFAULTS, ...changes });
-  expect(warnings.map(({ subject }) => subject)).toEqual(warned);
+  expect(warnings.map(subjectOf)).toEqual(warned);
 });

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { type GivenFlag, readFlags } from "../../../src/config/flags.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
-import { errorOf, fileWith } from "./support.ts";
+import { errorOf, fileWith, subjectOf } from "./support.ts";
 
 const fixture = (name: string): string => readFileSync(`test/fixtures/kube-proxy/${name}`, "utf8");
 
@@ -107,7 +107,7 @@ describe("options from flags alone", () => {
 describe("the flags of kube-proxy's ipvs mode", () => {
   const resolve = (flags: Readonly<Record<string, string>>) => {
     const { options, warnings } = resolveOptions({ flags: readFlags(flags) });
-    return { scheduler: options.settings.scheduler, warnings: warnings.map(({ message }) => message) };
+    return { scheduler: options.settings.scheduler, warnings };
   };
   const MODE = expect.stringMatching(/^--proxy-mode is ipvs: nft-proxy always programs nftables/);
 
@@ -166,7 +166,7 @@ describe("options from a configuration file", () => {
   it("are the defaults for the file that kube-proxy writes, with one warning about its mode", () => {
     const { options, warnings } = resolveOptions({ configText: fixture("defaults.yaml") });
     expect(options).toEqual(resolveOptions().options);
-    expect(warnings.map(({ subject }) => subject)).toEqual(["mode"]);
+    expect(warnings.map(subjectOf)).toEqual(["mode"]);
   });
 
   it("are those of kubeadm's ConfigMap, without a warning", () => {
@@ -204,19 +204,10 @@ describe("options from a configuration file", () => {
       nftPath: "/flag",
     });
     expect(warnings).toEqual([
-      {
-        subject: "--bind-address-hard-fail",
-        message: "--bind-address-hard-fail is ignored: the configuration file overrides it",
-      },
-      {
-        subject: "--conntrack-min",
-        message: "--conntrack-min is ignored: the configuration file overrides it",
-      },
-      {
-        subject: "--ipvs-scheduler",
-        message: "--ipvs-scheduler is ignored: the configuration file overrides it",
-      },
-      { subject: "--proxy-mode", message: "--proxy-mode is ignored: the configuration file overrides it" },
+      "--bind-address-hard-fail is ignored: the configuration file overrides it",
+      "--conntrack-min is ignored: the configuration file overrides it",
+      "--ipvs-scheduler is ignored: the configuration file overrides it",
+      "--proxy-mode is ignored: the configuration file overrides it",
     ]);
   });
 

@@ -15,3 +15,8 @@ export function errorOf(run: () => unknown): AppError {
 export function fileWith(lines: string): string {
   return `apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n${lines}`;
 }
+
+/** The field or flag that a warning is about: each begins with it. */
+export function subjectOf(warning: string): string {
+  return warning.split(/:? /, 1)[0] ?? "";
+}
