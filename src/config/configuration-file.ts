@@ -8,7 +8,7 @@ import { ignoredFieldWarnings } from "./ignored-settings.ts";
 import { refuseInvalid } from "./invalid-value.ts";
 import type { ProxyOptions } from "./options.ts";
 import { modeWarnings } from "./other-modes.ts";
-import { featureGateWarnings, OWN_SECTION, unknownFieldWarnings, unknownOwnFields } from "./schema.ts";
+import { OWN_SECTION, unknownFieldWarnings, unknownOwnFields } from "./schema.ts";
 import { dependencyViolations, schemaViolations } from "./validate.ts";
 
 /** ConfigMap keys under which kubeadm and others store the configuration, in order of preference. */
@@ -40,31 +40,31 @@ export function readConfiguration(text: string, name: string) {
         .map((path) => `${path} is given more than once: the last value is used`),
       ...modeWarnings(given, "fields"),
       ...ignoredFieldWarnings(given),
-      ...featureGateWarnings(given),
       ...unknownFieldWarnings(given),
     ],
   };
 }
 
 /**
- * Throws if a document violates the schema. The error also lists the problems of its other fields.
+ * Throws if a document is invalid. The error lists all invalid values, and the fields that are ignored.
  * @param repeated the fields of our section that are given more than once
  */
 function refuseViolations(document: unknown, repeated: readonly string[], name: string): void {
   const bySchema = schemaViolations(document);
-  const violations = [
-    ...bySchema,
-    ...(isRecord(document) ? unknownOwnFields(document) : []),
-    ...repeated.map((subject) => ({ subject, reason: "must not be given more than once" })),
-  ];
-  const isOtherKind = violations.some(({ subject }) => subject === "kind" || subject === "apiVersion");
-  if (violations.length === 0 || isOtherKind || !isRecord(document)) {
-    refuseInvalid("BAD_CONFIG", name, violations);
-    return;
-  }
-  const dependent = dependencyViolations(withDefaults(document), violations);
-  const unknown = unknownFieldWarnings(document);
-  refuseInvalid("BAD_CONFIG", name, [...violations, ...dependent], listText(unknown));
+  const isOtherKind = bySchema.some(({ subject }) => subject === "kind" || subject === "apiVersion");
+  // The other fields of another kind mean nothing.
+  const fields = isRecord(document) && !isOtherKind ? document : undefined;
+  refuseInvalid(
+    "BAD_CONFIG",
+    name,
+    [
+      ...bySchema,
+      ...(isRecord(document) ? unknownOwnFields(document) : []),
+      ...repeated.map((subject) => ({ subject, reason: "must not be given more than once" })),
+      ...(fields === undefined ? [] : dependencyViolations(withDefaults(fields), bySchema)),
+    ],
+    fields && listText(unknownFieldWarnings(fields)),
+  );
 }
 
 /**

@@ -33,7 +33,6 @@ export function resolveOptions({
   const used = flags.filter((given) => isUsed(given, file !== undefined));
   const modeFlags = withFlags({}, used.filter(decidesDefaults));
   const defaulted = withDefaults(file?.given ?? modeFlags);
-  if (file !== undefined) refuseInvalid("BAD_CONFIG", configName, dependencyViolations(defaulted));
   const configuration = withFlags(defaulted, used);
   refuseInvalid("BAD_ARGUMENT", "the command line", invalidFlags(used, configuration));
   return {

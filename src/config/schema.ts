@@ -51,27 +51,23 @@ function orNull(schema: Schema): Schema {
   return schema.type === undefined ? schema : { ...schema, type: [schema.type, "null"] };
 }
 
-/** Returns a warning for each feature gate except the supported one. */
-export function featureGateWarnings(document: object): string[] {
-  const gates = (document as { readonly featureGates?: object | null }).featureGates;
-  const unknown = Object.keys(gates ?? {}).filter((gate) => gate !== "AllowServiceExternalIPs");
-  return unknown.map((gate) =>
-    ignoredWarning(`featureGates.${gate}`, "the only feature gate is AllowServiceExternalIPs"),
-  );
-}
-
 /** Our section. kube-proxy does not know it, so there is no field of a newer kube-proxy to put up with. */
 export const OWN_SECTION = "nftProxy.";
 
 /**
- * Returns a warning for each field of kube-proxy's part that the schema does not list, and none for the
- * fields within such a field.
+ * Returns a warning for each field of kube-proxy's part, and each feature gate, that the schema does not
+ * list, and none for the fields within such a field.
  */
 export function unknownFieldWarnings(document: object): string[] {
   return unknownFields(document)
     .filter(({ path }) => !path.startsWith(OWN_SECTION))
     .map(({ path, hint }) =>
-      ignoredWarning(path, withHint("KubeProxyConfiguration v1alpha1 has no such field", hint)),
+      ignoredWarning(
+        path,
+        path.startsWith("featureGates.")
+          ? "the only feature gate is AllowServiceExternalIPs"
+          : withHint("KubeProxyConfiguration v1alpha1 has no such field", hint),
+      ),
     );
 }
 
@@ -101,8 +97,7 @@ function unknownFields(
   { properties }: SchemaPart = configurationSchema() as SchemaPart,
   prefix = "",
 ): UnknownField[] {
-  if (properties === undefined || typeof value !== "object" || value === null || prefix === "featureGates.")
-    return [];
+  if (properties === undefined || typeof value !== "object" || value === null) return [];
   return Object.entries(value).flatMap(([key, inner]) => {
     const path = `${prefix}${key}`;
     if (Object.hasOwn(properties, key)) return unknownFields(inner, properties[key] ?? {}, `${path}.`);
