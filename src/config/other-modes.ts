@@ -1,5 +1,4 @@
 import { boolean, choice, type Document, type Field, integer, setting } from "../base/option.ts";
-import { quoted } from "../base/text.ts";
 import { FEATURES } from "../features/registry.ts";
 import { ignoredWarning } from "./invalid-value.ts";
 
@@ -72,8 +71,6 @@ export const FEATURE_FIELDS: readonly Field[] = FEATURES.flatMap(({ options = {}
   Object.values(options).flatMap(({ fields }) => fields),
 );
 
-const MODES = ["nftables", "iptables", "ipvs"] as const;
-
 /**
  * Fields of kube-proxy's other modes. They only change defaults of options, and take effect like these
  * options.
@@ -81,12 +78,9 @@ const MODES = ["nftables", "iptables", "ipvs"] as const;
 export const MODE_FIELDS: readonly Field[] = [
   choice({
     path: "mode",
-    words: MODES,
+    words: ["nftables", "iptables", "ipvs"],
     preset: "nftables",
-    flag: {
-      ...setting("proxy-mode", "nftables; iptables and ipvs are accepted, and run as nftables"),
-      refuse: refuseOtherModes,
-    },
+    flag: setting("proxy-mode", "nftables; iptables and ipvs are accepted, and run as nftables"),
     note: 'nftables; "", iptables and ipvs are accepted with a warning, and run as nftables',
     warning: otherModeWarning,
   }),
@@ -100,13 +94,10 @@ export const MODE_FIELDS: readonly Field[] = [
     path: "iptables.masqueradeBit",
     between: [0, 31],
     preset: undefined,
-    flag: {
-      ...setting(
-        "iptables-masquerade-bit",
-        "The bit of the packet mark that requests masquerading, 0..31; not with --proxy-mode=nftables",
-      ),
-      refuse: refuseNoBit,
-    },
+    flag: setting(
+      "iptables-masquerade-bit",
+      "The bit of the packet mark that requests masquerading, 0..31; not with --proxy-mode=nftables",
+    ),
     note: "in every mode but nftables, as in kube-proxy, unless nftables.masqueradeBit is given",
     warning: masqueradeWarning("masqueradeBit"),
   }),
@@ -116,16 +107,4 @@ export const MODE_FIELDS: readonly Field[] = [
 export function isModeField(path: string): boolean {
   const ofFeatures = FEATURE_FIELDS.filter(({ preset, warning }) => warning ?? typeof preset === "function");
   return [...MODE_FIELDS, ...ofFeatures].some((field) => field.path === path);
-}
-
-function refuseOtherModes(text: string): string | undefined {
-  return text === "" || MODES.some((mode) => mode === text)
-    ? undefined
-    : `must be nftables, iptables or ipvs, not ${quoted(text)}; each is run as nftables`;
-}
-
-function refuseNoBit(text: string): string | undefined {
-  const bit = text === "" ? Number.NaN : Number(text);
-  if (Number.isInteger(bit) && bit >= 0 && bit <= 31) return undefined;
-  return `must be an integer from 0 to 31, not ${quoted(text)}`;
 }

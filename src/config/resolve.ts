@@ -44,9 +44,9 @@ export function resolveOptions({
   };
 }
 
-/** Whether a flag is valid, and belongs to kube-proxy's other modes or determines their effect. */
-function decidesDefaults({ flag: { target, refuse }, value }: GivenFlag): boolean {
-  return target.kind === "field" && isModeField(target.path) && refuse?.(String(value)) === undefined;
+/** Whether a flag belongs to kube-proxy's other modes, or determines their effect. */
+function decidesDefaults({ flag: { target } }: GivenFlag): boolean {
+  return target.kind === "field" && isModeField(target.path);
 }
 
 /** In kube-proxy, an empty text is the same as a flag that was not given. */
@@ -73,16 +73,19 @@ function invalidFlags(flags: readonly GivenFlag[], configuration: Document): Inv
   });
   const bySchema = schemaViolations(configuration);
   const others = [...bySchema, ...dependencyViolations(configuration, bySchema)]
-    .map(({ subject, reason }) => ({ subject: flagOf(subject), reason }))
+    .flatMap(({ subject, reason }) => flagsOf(subject).map((flag) => ({ subject: flag, reason })))
     .filter(({ subject }) => !refused.some((invalid) => invalid.subject === subject));
   return [...refused, ...others];
 }
 
-/** The file was validated before the flags, so every remaining error belongs to a flag. */
-function flagOf(subject: string): string {
+/**
+ * Returns the flag that sets a field. A field without a flag is invalid only because its default is from
+ * another invalid flag: the file was validated before.
+ */
+function flagsOf(subject: string): string[] {
   const path = subject.replace(/\[\d+\]$/, "");
   const flag = CONFIG_FLAGS.find(({ target }) => target.kind === "field" && target.path === path);
-  return flag === undefined ? subject : `--${flag.name}`;
+  return flag === undefined ? [] : [`--${flag.name}`];
 }
 
 function flagWarnings({ flag, value }: GivenFlag, hasFile: boolean): string[] {
