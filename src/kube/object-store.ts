@@ -1,9 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
+import type { Clock } from "../base/clock.ts";
 import { messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import { metadataOf } from "./decode/metadata.ts";
-import type { ResourceName, SourceHandler } from "./source.ts";
-import type { SourceStatus } from "./source-status.ts";
+import type { ResourceName, SourceHandler, SourceState } from "./source.ts";
+import { SourceStatus } from "./source-status.ts";
 
 /** The identity of an object, and its version. */
 export interface ObjectIdentity {
@@ -34,8 +35,7 @@ export interface ObjectStoreOptions<T> {
    */
   readonly transform: (object: unknown) => T | undefined;
   readonly handler: SourceHandler<T>;
-  /** Counts the objects that `transform` rejected, and the errors of the handler. */
-  readonly status: SourceStatus;
+  readonly clock: Clock;
   readonly logger: Logger;
 }
 
@@ -44,12 +44,15 @@ export interface ObjectStoreOptions<T> {
  * `transform` returns: whatever else changes in an object costs no work beyond reading it.
  */
 export class ObjectStore<T> {
+  /** Also counts the objects that `transform` rejected, and the errors of the handler. */
+  readonly status: SourceStatus;
   readonly #entries = new Map<string, Entry<T>>();
   #closed = false;
   readonly #options: ObjectStoreOptions<T>;
 
   constructor(options: ObjectStoreOptions<T>) {
     this.#options = options;
+    this.status = new SourceStatus(options.clock);
   }
 
   /** The handler is not called after this. */
@@ -57,11 +60,10 @@ export class ObjectStore<T> {
     this.#closed = true;
   }
 
-  /** The number of valid objects. */
-  get size(): number {
-    let count = 0;
-    for (const entry of this.#entries.values()) count += entry.object === undefined ? 0 : 1;
-    return count;
+  state(): SourceState {
+    let valid = 0;
+    for (const { object } of this.#entries.values()) if (object !== undefined) valid++;
+    return this.status.snapshot(valid);
   }
 
   /** Stores an object of a watch. Returns false if this version of it was stored already. */
@@ -142,7 +144,7 @@ export class ObjectStore<T> {
       return { uid, version, object: this.#options.transform(raw) };
     } catch (error) {
       this.#guard(key, (handler) => {
-        this.#options.status.countError("invalid-object");
+        this.status.countError("invalid-object");
         handler.onInvalid(key, error);
       });
       return { uid, version, object: undefined };
@@ -155,8 +157,8 @@ export class ObjectStore<T> {
     try {
       call(this.#options.handler);
     } catch (error) {
-      const { resource, status, logger } = this.#options;
-      status.countError("handler");
+      const { resource, logger } = this.#options;
+      this.status.countError("handler");
       logger.warn({ resource, key, reason: messageOf(error) }, "an object cannot be used");
     }
   }

@@ -47,12 +47,8 @@ export type AnyObject = Service | EndpointSlice | Node | ServiceCIDR;
 
 /** Builds a value for each resource. */
 export function byResource<T>(make: (name: ResourceName) => T): Readonly<Record<ResourceName, T>> {
-  return {
-    services: make("services"),
-    endpointslices: make("endpointslices"),
-    nodes: make("nodes"),
-    servicecidrs: make("servicecidrs"),
-  };
+  const values = RESOURCE_NAMES.map((name) => [name, make(name)]);
+  return Object.fromEntries(values) as Record<ResourceName, T>;
 }
 
 const NO_EVENTS = { added: 0, modified: 0, deleted: 0, bookmark: 0 };

@@ -10,13 +10,11 @@ import {
   type AnyObject,
   byResource,
   type ObjectSource,
-  RESOURCE_NAMES,
   type ResourceName,
   type SourceHandler,
   type SourceHandlers,
   type SourceState,
 } from "../source.ts";
-import { SourceStatus } from "../source-status.ts";
 import { type Diagnostic, refuseNoObjects } from "./diagnostic.ts";
 import { listFiles } from "./list-files.ts";
 import type { FilesResult, FromFile } from "./object-gatherer.ts";
@@ -39,19 +37,13 @@ const PERIOD = 1000;
 /** Time until unchanged malformed files are read again. Parsing large ones takes seconds. Milliseconds. */
 const RETRY_PERIOD = 30_000;
 
-/** The objects of one resource. */
-interface Held {
-  readonly store: ObjectStore<AnyObject>;
-  readonly status: SourceStatus;
-}
-
 /**
  * Reads objects from files, and reads them again when they change, also when a ConfigMap's symbolic links are
  * replaced. A pipe is read once.
  */
 export class FileSource implements ObjectSource {
   readonly #options: FileSourceOptions;
-  readonly #held: Readonly<Record<ResourceName, Held>>;
+  readonly #stores: Readonly<Record<ResourceName, ObjectStore<AnyObject>>>;
   /** The files as they were last delivered. */
   #fingerprint: string | undefined;
   /**
@@ -76,11 +68,10 @@ export class FileSource implements ObjectSource {
     this.#failures = new FailureLog(options, "read the objects", ": the last known objects stay in use");
     const { handlers, clock, logger } = options;
     this.#problems = new ObjectProblemLog(clock, logger, "invalid object, or a part of it, is ignored");
-    this.#held = byResource((resource) => {
-      const status = new SourceStatus(clock);
-      const transform = (object: unknown) => object as AnyObject;
+    const transform = (object: unknown) => object as AnyObject;
+    this.#stores = byResource((resource) => {
       const handler: SourceHandler<AnyObject> = handlers[resource];
-      return { status, store: new ObjectStore({ resource, transform, handler, status, logger }) };
+      return new ObjectStore({ resource, transform, handler, clock, logger });
     });
   }
 
@@ -94,7 +85,7 @@ export class FileSource implements ObjectSource {
   }
 
   states(): Readonly<Record<ResourceName, SourceState>> {
-    return byResource((name) => this.#held[name].status.snapshot(this.#held[name].store.size));
+    return byResource((name) => this.#stores[name].state());
   }
 
   async #check(): Promise<void> {
@@ -132,16 +123,14 @@ export class FileSource implements ObjectSource {
   #clearFailure(): void {
     if (!this.#failures.isFailing) return;
     this.#failures.end();
-    for (const name of RESOURCE_NAMES) this.#held[name].status.followed();
+    for (const { status } of Object.values(this.#stores)) status.followed();
   }
 
   /** Keeps the objects read before: the files may be half written, and are read again when they change. */
   #failed(error: unknown): void {
     const failure = messageOf(error);
     this.#failures.add(failure);
-    for (const name of RESOURCE_NAMES) {
-      this.#held[name].status.failed("parse", failure);
-    }
+    for (const { status } of Object.values(this.#stores)) status.failed("parse", failure);
   }
 
   /** Logs the diagnostics that the last files did not have. */
@@ -156,10 +145,10 @@ export class FileSource implements ObjectSource {
     this.#failures.end();
     this.#report(diagnostics);
     const { services, endpointSlices, nodes, serviceCIDRs } = objects;
-    deliver(this.#held.nodes, nodes, ({ name }) => name);
-    deliver(this.#held.servicecidrs, serviceCIDRs, ({ name }) => name);
-    deliver(this.#held.endpointslices, endpointSlices, ({ namespace, name }) => `${namespace}/${name}`);
-    deliver(this.#held.services, services, ({ name }) => name);
+    deliver(this.#stores.nodes, nodes, ({ name }) => name);
+    deliver(this.#stores.servicecidrs, serviceCIDRs, ({ name }) => name);
+    deliver(this.#stores.endpointslices, endpointSlices, ({ namespace, name }) => `${namespace}/${name}`);
+    deliver(this.#stores.services, services, ({ name }) => name);
   }
 }
 
@@ -170,7 +159,7 @@ function problemKey({ object, file, path, reason }: Diagnostic): string {
 
 /** Replaces the objects, which calls the handler for each difference. */
 function deliver<T extends AnyObject>(
-  { store, status }: Held,
+  store: ObjectStore<AnyObject>,
   located: readonly FromFile<T>[],
   keyOf: (object: T) => string,
 ): void {
@@ -178,8 +167,8 @@ function deliver<T extends AnyObject>(
   for (const { value } of located) {
     store.stage(staged, value, { key: keyOf(value), uid: value.uid, version: JSON.stringify(value) });
   }
-  status.listed();
-  status.followed();
+  store.status.listed();
+  store.status.followed();
   store.replace(staged);
 }
 

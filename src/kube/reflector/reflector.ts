@@ -6,7 +6,7 @@ import { TimedRequest } from "../client/timed-request.ts";
 import { metadataOf } from "../decode/metadata.ts";
 import { ObjectStore, type Staged } from "../object-store.ts";
 import type { ResourceName, SourceHandler, SourceState } from "../source.ts";
-import { SourceStatus } from "../source-status.ts";
+import type { SourceStatus } from "../source-status.ts";
 import type { Availability } from "./availability.ts";
 import { type FirstState, listObjects } from "./list.ts";
 import { type Resource, withoutFieldSelector } from "./resources.ts";
@@ -96,8 +96,8 @@ export class Reflector<T> {
     this.#resource = options.resource;
     const { clock, random, availability } = options;
     this.#pacing = new RetryPacing(clock, random, availability);
-    this.#status = new SourceStatus(clock);
-    this.#store = new ObjectStore({ ...options, resource: options.resource.name, status: this.#status });
+    this.#store = new ObjectStore({ ...options, resource: options.resource.name });
+    this.#status = this.#store.status;
   }
 
   /** Starts. Call it once. */
@@ -114,7 +114,7 @@ export class Reflector<T> {
   }
 
   state(): SourceState {
-    return this.#status.snapshot(this.#store.size);
+    return this.#store.state();
   }
 
   async #run(): Promise<void> {
