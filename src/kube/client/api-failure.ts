@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { messageOf } from "../../base/errors.ts";
+import { isRecord, parsedJson } from "../../base/text.ts";
 import type { SourceErrorKind } from "../source.ts";
 
 /** The reason why a list or a watch failed. It is counted and logged, and never printed as an error. */
@@ -101,16 +102,11 @@ interface Status {
 }
 
 function asStatus(value: unknown): Status {
-  return typeof value === "object" && value !== null ? value : {};
+  return isRecord(value) ? value : {};
 }
 
 function statusMessage(text: string): string {
-  try {
-    const { message } = asStatus(JSON.parse(text));
-    if (typeof message === "string") return message;
-  } catch {
-    // Not a Status: a program in front of the API server answered. The beginning of its body is quoted
-    // instead.
-  }
-  return text.slice(0, 200).trim() || "no message";
+  const { message } = asStatus(parsedJson(text));
+  // Without a Status, a program in front of the API server answered: the beginning of its body is quoted.
+  return typeof message === "string" ? message : text.slice(0, 200).trim() || "no message";
 }

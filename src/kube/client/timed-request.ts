@@ -1,4 +1,5 @@
 import { text } from "node:stream/consumers";
+import { StringDecoder } from "node:string_decoder";
 import type { Clock, Timer } from "../../base/clock.ts";
 import { ApiFailure, failureOfAnswer } from "./api-failure.ts";
 import type { ApiClient, ApiRequest } from "./client.ts";
@@ -8,15 +9,26 @@ export class TimedRequest {
   readonly #controller = new AbortController();
   readonly #client: Pick<ApiClient, "request">;
   readonly #clock: Clock;
+  readonly #onAnswer: () => void;
+  #wasAnswered = false;
   #silence: number;
   #total: Timer | undefined;
   #quiet: Timer | undefined;
 
-  /** @param silence milliseconds without data after which the request counts as hung */
-  constructor(client: Pick<ApiClient, "request">, clock: Clock, silence: number) {
+  /**
+   * @param silence milliseconds without data after which the request counts as hung
+   * @param onAnswer called when the server has begun to answer, whatever the status
+   */
+  constructor(client: Pick<ApiClient, "request">, clock: Clock, silence: number, onAnswer = () => {}) {
     this.#client = client;
     this.#clock = clock;
+    this.#onAnswer = onAnswer;
     this.#silence = silence;
+  }
+
+  /** Whether the server has begun to answer. */
+  get wasAnswered(): boolean {
+    return this.#wasAnswered;
   }
 
   /** Aborts the request `milliseconds` from now, unless another time is set. */
@@ -36,19 +48,21 @@ export class TimedRequest {
   }
 
   /**
-   * Sends the request, once, and calls `read` with the body of its answer.
+   * Sends the request, once, and calls `read` with the text of its answer as it arrives.
    * @throws ApiFailure for an answer other than 200, or a missed deadline; and anything that the connection
    * or `read` throws
    */
   async get<T>(
     request: Pick<ApiRequest, "path" | "query">,
-    read: (body: AsyncIterable<Uint8Array>) => Promise<T>,
+    read: (texts: AsyncIterable<string>) => Promise<T>,
   ): Promise<T> {
     const { signal } = this.#controller;
     this.#received();
     try {
       const answer = await this.#client.request({ ...request, method: "GET", signal });
-      if (answer.status === 200) return await read(this.#noted(answer.body));
+      this.#wasAnswered = true;
+      this.#onAnswer();
+      if (answer.status === 200) return await read(this.#textsOf(answer.body));
       // The text of an error is short. All of it must come in time, so that a retry is not delayed for long.
       throw failureOfAnswer(answer.status, answer.headers, await text(answer.body), this.#clock.now());
     } catch (error) {
@@ -61,11 +75,13 @@ export class TimedRequest {
     }
   }
 
-  async *#noted(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  async *#textsOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+    const utf8 = new StringDecoder("utf8");
     for await (const chunk of body) {
       this.#received();
-      yield chunk;
+      yield utf8.write(chunk);
     }
+    yield utf8.end();
   }
 
   #received(): void {

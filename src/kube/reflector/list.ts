@@ -1,5 +1,4 @@
 import { json } from "node:stream/consumers";
-import { StringDecoder } from "node:string_decoder";
 import { isRecord } from "../../base/text.ts";
 import { ApiFailure, asApiFailure } from "../client/api-failure.ts";
 import type { TimedRequest } from "../client/timed-request.ts";
@@ -30,11 +29,9 @@ export async function listObjects(
   state: StateQuery = {},
 ): Promise<string> {
   request.endsWithin(LONGEST_LIST);
-  return await request.get({ path, query: { ...selectors, ...state } }, async (body) => {
+  return await request.get({ path, query: { ...selectors, ...state } }, async (texts) => {
     const decoder = new ListDecoder(take);
-    const utf8 = new StringDecoder("utf8");
-    for await (const chunk of body)
-      decoder.push(utf8.write(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)));
+    for await (const text of texts) decoder.push(text);
     const list = decoder.end();
     if (kind !== undefined && list.kind !== `${kind}List`)
       throw new ApiFailure("parse", `the answer is not a ${kind}List`);

@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/logger.ts";
 import { ApiFailure, asApiFailure, failureOfErrorEvent } from "../client/api-failure.ts";
-import type { ApiClient, ApiRequest, ApiResponse } from "../client/client.ts";
+import type { ApiClient } from "../client/client.ts";
 import { TimedRequest } from "../client/timed-request.ts";
 import { metadataOf } from "../decode/metadata.ts";
 import { ObjectStore, type Staged } from "../object-store.ts";
@@ -85,11 +85,8 @@ export class Reflector<T> {
   /** Time of the first implausible list, by the monotonic clock; undefined after a plausible one. */
   #doubtfulSince: number | undefined;
   #stopped = false;
+  /** The last request. */
   #request: TimedRequest | undefined;
-  /** Records whether requests are answered. */
-  readonly #client = { request: (request: ApiRequest) => this.#send(request) };
-  /** Whether the server has begun to answer the last request. */
-  #wasAnswered = false;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -119,14 +116,6 @@ export class Reflector<T> {
 
   async #run(): Promise<void> {
     while (!this.#stopped) await this.#pacing.pause(await this.#step());
-  }
-
-  async #send(request: ApiRequest): Promise<ApiResponse> {
-    this.#wasAnswered = false;
-    const answer = await this.#options.client.request(request);
-    this.#wasAnswered = true;
-    this.#pacing.answered();
-    return answer;
   }
 
   /** Performs one list or one watch. Resolves with the event to wait for afterwards. Never rejects. */
@@ -194,16 +183,14 @@ export class Reflector<T> {
         this.#newRequest(),
         this.#resource,
         version,
-        {
-          seconds,
-          onOpen: () => {
-            openedAt = clock.monotonic();
-            this.#status.followed();
-            // The first watch after a list works once it opens. A later one may open and then answer 410:
-            // only an event shows that it works (`#take`).
-            if (this.#isFirstWatchSinceList) this.#logFollowing();
-            this.#isFirstWatchSinceList = false;
-          },
+        seconds,
+        () => {
+          openedAt = clock.monotonic();
+          this.#status.followed();
+          // The first watch after a list works once it opens. A later one may open and then answer 410: only
+          // an event shows that it works (`#take`).
+          if (this.#isFirstWatchSinceList) this.#logFollowing();
+          this.#isFirstWatchSinceList = false;
         },
         (event) => {
           if (this.#take(event)) newsCame = true;
@@ -263,7 +250,7 @@ export class Reflector<T> {
     const wait =
       failure.kind === "implausible"
         ? this.#pauseOf(DOUBT_RECHECK)
-        : this.#pacing.afterFailure(failure, this.#wasAnswered);
+        : this.#pacing.afterFailure(failure, this.#request?.wasAnswered === true);
     this.#logFailure(failure, wait);
     this.#status.failed(failure.kind, failure.message);
     return wait;
@@ -306,7 +293,8 @@ export class Reflector<T> {
 
   /** Returns a new request, which {@link stop} aborts. */
   #newRequest(): TimedRequest {
-    const request = new TimedRequest(this.#client, this.#options.clock, ANSWER_SILENCE);
+    const { client, clock } = this.#options;
+    const request = new TimedRequest(client, clock, ANSWER_SILENCE, () => this.#pacing.answered());
     this.#request = request;
     if (this.#stopped) request.abort(new ApiFailure("connection", "stopped"));
     return request;

@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
 import type { ApiClient } from "../../../../src/kube/client/client.ts";
@@ -24,6 +25,15 @@ const PATH = { path: "/api/v1/services" };
 
 test("the answer may take any time while data is received", async () => {
   expect(await dripping(200, 5).request.get(PATH, text)).toBe("xxxxx");
+});
+
+test("a character that comes in two pieces is read whole", async () => {
+  const [first, second] = [Buffer.from("é").subarray(0, 1), Buffer.from("é").subarray(1)];
+  const client = {
+    request: async () => ({ status: 200, headers: {}, body: Readable.from([first, second]) }),
+  };
+  const request = new TimedRequest(client, new ManualClock(), 60_000);
+  expect(await request.get(PATH, text)).toBe("é");
 });
 
 test("all of an error must be received within the time without data", async () => {
