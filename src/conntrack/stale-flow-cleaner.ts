@@ -205,46 +205,40 @@ export class StaleFlowCleaner {
     const judge = () => frontends.judge(hosts, removed);
     const ids = new Set<number>();
     const deleted = { ip: 0, ip6: 0 };
-    await this.#eachStale(places, judge, async (flows) => {
+    for await (const flows of this.#staleFlows(places, judge)) {
       for (const { id, client } of flows) {
         ids.add(id);
         deleted[familyOf(client.address)]++;
       }
       await table.expireFlows(flows);
-    });
-    if (ids.size > 0 && (await this.#eachStale(places, judge, async () => {}, ids)) > 0)
-      throw new AppError("HOST", "the kernel reports success, but the flows are still there");
+    }
+    let left = 0;
+    if (ids.size > 0) for await (const { length } of this.#staleFlows(places, judge, ids)) left += length;
+    if (left > 0) throw new AppError("HOST", "the kernel reports success, but the flows are still there");
     if (EVERYWHERE.every((all) => places.includes(all))) this.#formerHosts = hosts.serving;
     return deleted;
   }
 
   /**
-   * Calls `take` for the stale flows of the table, up to 5000 at a time.
+   * Yields the stale flows of the table, up to 5000 at a time.
    * @param judge returns a function that tells whether a flow is stale now
    * @param ids the kernel's ids of the flows to consider; all flows if absent
-   * @returns their number
    */
-  async #eachStale(
+  async *#staleFlows(
     places: readonly FlowPlace[],
     judge: () => (flow: Flow) => boolean,
-    take: (flows: readonly Flow[]) => Promise<void>,
     ids?: ReadonlySet<number>,
-  ): Promise<number> {
-    let count = 0;
-    const pass = async (flows: readonly Flow[]): Promise<void> => {
-      if (flows.length === 0) return;
-      // Syncs continue while the table is listed. Flows to endpoints added meanwhile are not stale.
-      const stale = flows.filter(judge());
-      count += stale.length;
-      if (stale.length > 0) await take(stale);
-    };
+  ): AsyncGenerator<readonly Flow[]> {
     const isStale = judge();
-    const found: Flow[] = [];
+    let found: Flow[] = [];
+    // Syncs continue while the table is listed. Flows to endpoints added meanwhile are not stale.
+    const stillStale = () => found.filter(judge());
     for await (const flow of this.#parts.table.list("udp", places)) {
       if (ids?.has(flow.id) !== false && isStale(flow)) found.push(flow);
-      if (found.length === MOST_FLOWS) await pass(found.splice(0));
+      if (found.length < MOST_FLOWS) continue;
+      yield stillStale();
+      found = [];
     }
-    await pass(found);
-    return count;
+    if (found.length > 0) yield stillStale();
   }
 }
