@@ -5,25 +5,22 @@ import type { AnnotatedObject, ObjectAnnotation, ServiceAnnotation } from "../..
 import { type EnabledFeatures, type FeatureValues, offReason } from "../../model/features.ts";
 import { FEATURE_NOT_ENABLED, type IgnoredAnnotation, type Service } from "../../model/service.ts";
 import { type FieldDiagnostic, fieldWarning, type RawMetadata } from "./decode.ts";
+import type { DiagnosticCode } from "./diagnostic-code.ts";
 
 /** The fields of an object that its annotations determine. */
 export type AnnotatedFields = Pick<Service, "features" | "ignoredAnnotations">;
 
-/** An annotation, and the name of its feature. */
-interface Owned<Annotation> {
-  readonly feature: string;
-  readonly annotation: Annotation;
-}
+/** An annotation with the name of its feature. */
+type Owned<Annotation> = Annotation & { readonly feature: string };
 
 /** All annotations of Services. */
 export const SERVICE_ANNOTATIONS: readonly Owned<ServiceAnnotation>[] = FEATURES.flatMap(
-  ({ name: feature, annotations = [] }) => annotations.map((annotation) => ({ feature, annotation })),
+  ({ name: feature, annotations = [] }) => annotations.map((one) => ({ ...one, feature })),
 );
 
 /** All annotations of EndpointSlices. */
 export const SLICE_ANNOTATIONS: readonly Owned<ObjectAnnotation>[] = FEATURES.flatMap(
-  ({ name: feature, sliceAnnotations = [] }) =>
-    sliceAnnotations.map((annotation) => ({ feature, annotation })),
+  ({ name: feature, sliceAnnotations = [] }) => sliceAnnotations.map((one) => ({ ...one, feature })),
 );
 
 const IGNORED = "it is ignored";
@@ -55,32 +52,31 @@ export function annotatedFields(
   if (!annotations) return {};
   let features: FeatureValues | undefined;
   const ignoredAnnotations: IgnoredAnnotation[] = [];
-  for (const { feature, annotation: one } of all) {
-    const { name: annotation, event = "", parse, consequence = IGNORED } = one;
+  const warn = (code: DiagnosticCode, annotation: string, reason: string) =>
+    diagnostics.push(fieldWarning(code, joinPath("metadata.annotations", annotation), reason));
+  const ignore = (code: DiagnosticCode, ignored: IgnoredAnnotation, text = ignored.reason) => {
+    warn(code, ignored.annotation, text);
+    ignoredAnnotations.push(ignored);
+  };
+  for (const { feature, name: annotation, event = "", parse, consequence = IGNORED } of all) {
     const text = annotations[annotation];
     if (text === undefined || text === null) continue;
-    const path = joinPath("metadata.annotations", annotation);
     const off = offReason(enabled, feature, namespace ?? "default");
     if (off !== undefined) {
-      diagnostics.push(fieldWarning("feature-off", path, off));
-      const ignored = { annotation, event: FEATURE_NOT_ENABLED, reason: off, consequence: IGNORED };
-      ignoredAnnotations.push(ignored);
+      ignore("feature-off", { annotation, event: FEATURE_NOT_ENABLED, reason: off, consequence: IGNORED });
       continue;
     }
-    const warn = (reason: string) => diagnostics.push(fieldWarning("invalid-annotation", path, reason));
-    const parsed = parse(text, { ...ports, warn });
+    const parsed = parse(text, {
+      ...ports,
+      warn: (reason) => warn("invalid-annotation", annotation, reason),
+    });
     if ("reason" in parsed) {
       const { reason } = parsed;
-      warn(`${reason}; ${consequence}`);
-      ignoredAnnotations.push({ annotation, event, reason, consequence });
+      ignore("invalid-annotation", { annotation, event, reason, consequence }, `${reason}; ${consequence}`);
     } else features = { ...features, [feature]: { ...(features?.[feature] ?? {}), ...parsed.value } };
   }
-  for (const { annotation, reason } of unknownAnnotations(all, annotations)) {
-    diagnostics.push(
-      fieldWarning("unknown-annotation", joinPath("metadata.annotations", annotation), reason),
-    );
-    ignoredAnnotations.push({ annotation, event: UNKNOWN, reason, consequence: IGNORED });
-  }
+  for (const { annotation, reason } of unknownAnnotations(all, annotations))
+    ignore("unknown-annotation", { annotation, event: UNKNOWN, reason, consequence: IGNORED });
   return { ...(features && { features }), ...(ignoredAnnotations.length > 0 && { ignoredAnnotations }) };
 }
 
@@ -94,7 +90,7 @@ export function unknownAnnotations(
   all: readonly Owned<ObjectAnnotation>[],
   annotations: object,
 ): { readonly annotation: string; readonly reason: string }[] {
-  const known = new Set(all.map(({ annotation }) => annotation.name));
+  const known = new Set(all.map(({ name }) => name));
   // A name of Kubernetes has at most 63 characters after its prefix.
   const unknown = Object.keys(annotations).filter(
     (name) => /^nft-proxy\.io\/[\w.-]{1,63}$/.test(name) && !known.has(name),
@@ -106,9 +102,9 @@ export function unknownAnnotations(
 }
 
 function unknownReason(name: string, known: ReadonlySet<string>): string {
-  const isOf = ({ annotation }: Owned<ObjectAnnotation>) => annotation.name === name;
-  if (SERVICE_ANNOTATIONS.some(isOf)) return "has no effect: it is an annotation of Services";
-  if (SLICE_ANNOTATIONS.some(isOf)) return "has no effect: it is an annotation of EndpointSlices";
+  const isThis = (one: ObjectAnnotation) => one.name === name;
+  if (SERVICE_ANNOTATIONS.some(isThis)) return "has no effect: it is an annotation of Services";
+  if (SLICE_ANNOTATIONS.some(isThis)) return "has no effect: it is an annotation of EndpointSlices";
   const near = nearest(
     name.slice(PREFIX.length),
     [...known].map((one) => one.slice(PREFIX.length)),
