@@ -1,5 +1,6 @@
 import { findNodeAtLocation, type Node, parseTree, printParseErrorCode, visit } from "jsonc-parser";
 import { LineCounter } from "yaml";
+import { parsedJson } from "../../base/text.ts";
 import { positionAt, unreadable } from "./diagnostic.ts";
 import { DEEPEST, type InputDocument } from "./yaml.ts";
 
@@ -21,33 +22,19 @@ export function parseJson(text: string, file: string, uniqueKeys: boolean): Inpu
   const areLinesKnown = uniqueKeys || text.length <= LONGEST_WITH_LINES;
   let start = 0;
   do {
-    const { value, end } = parseFirst(text, start, file, uniqueKeys);
+    // The whole rest first, because large files have one document. V8 11 reports the offset of an error only
+    // sometimes.
+    let value = parsedJson(text.slice(start));
+    let end = text.length;
+    if (value === undefined || uniqueKeys) {
+      end = endOfFirst(text, start, file, uniqueKeys);
+      value ??= JSON.parse(text.slice(start, end));
+    }
     const lineOf = areLinesKnown ? lineFinder(text, start) : () => undefined;
     documents.push({ number: documents.length + 1, value, lineOf });
     start = end;
   } while (start < text.length);
   return documents;
-}
-
-/**
- * Parses the first document. It tries the whole rest of the text first, because large files have one
- * document.
- */
-function parseFirst(
-  text: string,
-  start: number,
-  file: string,
-  uniqueKeys: boolean,
-): { readonly value: unknown; readonly end: number } {
-  let value: unknown;
-  try {
-    value = JSON.parse(text.slice(start));
-    if (!uniqueKeys) return { value, end: text.length };
-  } catch {
-    // There are several documents, or an error, of which V8 11 reports the offset only sometimes.
-  }
-  const end = endOfFirst(text, start, file, uniqueKeys);
-  return { value: value === undefined ? JSON.parse(text.slice(start, end)) : value, end };
 }
 
 /**
