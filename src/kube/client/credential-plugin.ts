@@ -1,26 +1,20 @@
 import { type ChildProcess, type SpawnOptionsWithoutStdio, spawn } from "node:child_process";
-import type { KubeConfig } from "@kubernetes/client-node/dist/config.js";
-import type { User } from "@kubernetes/client-node/dist/config_types.js";
 import { ExecAuth } from "@kubernetes/client-node/dist/exec_auth.js";
 
 /** Time after which a plugin is killed, milliseconds. It may ask a server, which may be slow. */
 export const PLUGIN_LIMIT = 60_000;
 
 /**
- * Makes a configuration ask a user's credential plugin. Its answer is reused while it is valid.
- * @param user with the plugin as `exec`
- * @param limit time after which the plugin is killed, milliseconds
+ * Returns authentication by users' credential plugins. An answer is reused while it is valid.
+ * @param limit time after which a plugin is killed, milliseconds
  */
-export function addPlugin(config: KubeConfig, user: User, limit: number): void {
+export function pluginAuthentication(limit: number): ExecAuth {
   const auth = new ExecAuth();
   // client-node 1.4.0 has no option for this.
   Reflect.set(auth, "execFn", (path: string, args: readonly string[] = [], options = {}) =>
     startWithLimit(path, args, options, limit),
   );
-  config.addAuthenticator({
-    isAuthProvider: () => true,
-    applyAuthentication: (_, options) => auth.applyAuthentication(user, options),
-  });
+  return auth;
 }
 
 /**

@@ -1,11 +1,9 @@
 import { readFile, stat } from "node:fs/promises";
 import type { RequestOptions } from "node:https";
-import { KubeConfig } from "@kubernetes/client-node/dist/config.js";
-import type { Cluster, User } from "@kubernetes/client-node/dist/config_types.js";
 import { AppError, messageOf } from "../../base/errors.ts";
 import { socketText } from "../../base/text.ts";
 import { systemReason } from "../files/diagnostic.ts";
-import { addPlugin, PLUGIN_LIMIT } from "./credential-plugin.ts";
+import { PLUGIN_LIMIT, pluginAuthentication } from "./credential-plugin.ts";
 import { type KubeconfigContext, readContext } from "./kubeconfig.ts";
 import { parseProxy, proxyOfEnvironment } from "./proxy.ts";
 
@@ -76,7 +74,7 @@ export async function loadConnection(options: ConnectionOptions): Promise<Connec
     name: context.name === "" ? url : `${url} (context ${context.name} of ${kubeconfig})`,
     server,
     proxy: proxy ?? proxyOfEnvironment(server, env),
-    credentials: credentialsOf(context, server, options.pluginLimit ?? PLUGIN_LIMIT),
+    credentials: credentialsOf(context, options.pluginLimit ?? PLUGIN_LIMIT),
     isCurrent: async () => [mark, ""].includes(await markOf(kubeconfig)),
   };
 }
@@ -156,42 +154,30 @@ export function parseServer(text: string, from: string): URL {
  */
 function credentialsOf(
   { cluster, user: { exec, ...user }, tokenFile }: KubeconfigContext,
-  server: URL,
   pluginLimit: number,
 ): () => Promise<Credentials> {
   const ca = contentOf(cluster.caFile, cluster.caData);
   const cert = contentOf(user.certFile, user.certData);
   const key = contentOf(user.keyFile, user.keyData);
   const token = tokenFile === "" ? undefined : rotatingFile(tokenFile);
-  const config = new KubeConfig();
   // Plugins such as GKE's refuse to run without it, and client-node 1.4.0 does not set it.
   const info = { apiVersion: exec?.apiVersion, kind: "ExecCredential", spec: { interactive: false } };
   const env = [...(exec?.env ?? []), { name: "KUBERNETES_EXEC_INFO", value: JSON.stringify(info) }];
-  if (exec) addPlugin(config, { ...user, exec: { ...exec, env } }, pluginLimit);
+  const plugin = pluginAuthentication(pluginLimit);
   return async () => {
-    // client-node makes agents, too, which are not used: it refuses to make one for an http server that it is
-    // to verify.
-    const skipTLSVerify = cluster.skipTLSVerify || server.protocol === "http:";
-    // Files are read here, because client-node prefers a file to inline data, and fails while a file is
-    // replaced.
-    config.loadFromClusterAndUser(
-      { ...cluster, skipTLSVerify, proxyUrl: "", caFile: "", caData: await ca() } as Cluster,
-      {
-        ...user,
-        certFile: "",
-        certData: await cert(),
-        keyFile: "",
-        keyData: await key(),
-        token: ((await token?.()) ?? user.token)?.trim(),
-        password: user.password ?? "",
-      } as User,
-    );
-    const options: RequestOptions = {};
-    await config.applyToHTTPSOptions(options).catch((cause) => {
-      throw new Error(`the credential plugin ${exec?.command} failed: ${pluginReason(cause)}`, { cause });
-    });
-    const { agent: _, ...credentials } = options;
-    return credentials;
+    const headers: Record<string, string> = {};
+    const options: RequestOptions = { headers, ca: await ca(), cert: await cert(), key: await key() };
+    if (cluster.skipTLSVerify) options.rejectUnauthorized = false;
+    if (cluster.tlsServerName) options.servername = cluster.tlsServerName;
+    if (user.username) options.auth = `${user.username}:${user.password ?? ""}`;
+    if (user.impersonateUser) headers["Impersonate-User"] = user.impersonateUser;
+    if (exec)
+      await plugin.applyAuthentication({ ...user, exec: { ...exec, env } }, options).catch((cause) => {
+        throw new Error(`the credential plugin ${exec.command} failed: ${pluginReason(cause)}`, { cause });
+      });
+    const bearer = ((await token?.()) ?? user.token)?.trim();
+    if (bearer) headers.Authorization = `Bearer ${bearer}`;
+    return options;
   };
 }
 
@@ -204,11 +190,10 @@ function pluginReason(error: unknown): string {
   return text === "" ? "it wrote nothing to its standard error" : text;
 }
 
-/** Reads a value as base64, from the field that holds it, or else from the file that another field names. */
-function contentOf(file: string | undefined, data: string | undefined): () => Promise<string | undefined> {
-  if (data || !file) return async () => data;
-  const read = rotatingFile(file);
-  return async () => Buffer.from(await read()).toString("base64");
+/** Reads what one field holds as base64, or else the file that another field names. */
+function contentOf(file: string | undefined, data: string | undefined) {
+  if (data) return async () => Buffer.from(data, "base64");
+  return file ? rotatingFile(file) : async () => undefined;
 }
 
 /**
