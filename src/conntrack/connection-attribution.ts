@@ -1,4 +1,5 @@
 import { oncePerObject } from "../base/once-per-object.ts";
+import { resultOf } from "../base/pieces.ts";
 import { type Flow, isTranslated } from "../kernel/conntrack.ts";
 import { type Endpoint, SlicesByPort } from "../model/endpoint.ts";
 import { familyOf } from "../model/ip.ts";
@@ -33,9 +34,9 @@ export function connectionAttribution(
   cache: ObjectCache,
   nodeAddresses: ReadonlySet<string>,
 ) {
-  const slicesOf = oncePerObject(({ name }: Service) => new SlicesByPort(cache.slices(name)));
+  const slicesOf = oncePerObject(({ name }: Service) => resultOf(SlicesByPort.reading(cache.slices(name))));
   const endpointsOf = oncePerObject((port: ServicePort) => {
-    const endpoints = slicesOf(port.service).endpointsOf(port, cache.node.name);
+    const endpoints = resultOf(slicesOf(port.service).endpointsOf(port, cache.node.name));
     return new Map(endpoints.map((endpoint) => [endpoint.target, endpoint]));
   });
   return (flow: Flow): AttributedConnection | undefined => {

@@ -1,6 +1,7 @@
 import type { ByFamily, Family } from "../base/family.ts";
 import { addToGroup, groupBy } from "../base/group-by.ts";
 import { oncePerObject } from "../base/once-per-object.ts";
+import { resultOf } from "../base/pieces.ts";
 import { type Flow, type FlowEnd, type FlowPlace, isTranslated, placeOfFlows } from "../kernel/conntrack.ts";
 import { type Endpoint, SlicesByPort } from "../model/endpoint.ts";
 import type { EndpointSlice, SliceEndpoint } from "../model/endpoint-slice.ts";
@@ -139,11 +140,11 @@ export class UdpFrontends {
     const isEnded = this.#parts.ended();
     const removedIntervals = intervalsIn(removed);
     const { cache } = this.#parts;
-    const slicesOf = oncePerObject(({ name }: Service) => new SlicesByPort(cache.slices(name)));
+    const slicesOf = oncePerObject(({ name }: Service) => resultOf(SlicesByPort.reading(cache.slices(name))));
     const serving = (port: ServicePort, among?: (slice: EndpointSlice) => readonly SliceEndpoint[]) =>
-      slicesOf(port.service)
-        .endpointsOf(port, cache.node.name, undefined, among)
-        .filter((one) => (one.source.ready || one.source.serving) && !isEnded(port.service.name, one));
+      resultOf(slicesOf(port.service).endpointsOf(port, cache.node.name, undefined, among)).filter(
+        (one) => (one.source.ready || one.source.serving) && !isEnded(port.service.name, one),
+      );
     const byAddress = oncePerObject(({ endpoints }: EndpointSlice) =>
       groupBy(endpoints, ({ address }) => address),
     );

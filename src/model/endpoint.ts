@@ -1,5 +1,5 @@
 import { addToGroup } from "../base/group-by.ts";
-import { pieceMeter, resultOf, sorting } from "../base/pieces.ts";
+import { pieceMeter, sorting } from "../base/pieces.ts";
 import type { EndpointSlice, SliceEndpoint, SlicePort } from "./endpoint-slice.ts";
 import type { ServicePortSpec } from "./service.ts";
 import type { ServicePort } from "./service-port.ts";
@@ -36,56 +36,37 @@ type PortInFamily = Pick<ServicePort, "family"> & {
 export class SlicesByPort {
   readonly #named = new Map<string, { readonly slice: EndpointSlice; readonly port: number }[]>();
 
-  /** @param names the names of the ports to ask for; all if absent */
-  constructor(slices: readonly EndpointSlice[], names?: ReadonlySet<string>) {
-    resultOf(this.#add(slices, names));
-  }
-
-  /** Does the same in steps: a Service may have thousands of slices, each with thousands of ports. */
+  /**
+   * Reads slices in steps: a Service may have thousands of them, each with thousands of ports.
+   * @param names the names of the ports to ask for; all if absent
+   */
   static *reading(
     slices: readonly EndpointSlice[],
-    names: ReadonlySet<string>,
+    names?: ReadonlySet<string>,
   ): Generator<undefined, SlicesByPort> {
-    const byPort = new SlicesByPort([]);
-    yield* byPort.#add(slices, names);
-    return byPort;
-  }
-
-  *#add(
-    slices: readonly EndpointSlice[],
-    names: ReadonlySet<string> | undefined,
-  ): Generator<undefined, void> {
-    if (names?.size === 0) return;
+    const byPort = new SlicesByPort();
+    if (names?.size === 0) return byPort;
     const isPieceDone = pieceMeter();
     for (const slice of slices) {
       if (slice.endpoints.length === 0) continue;
       for (const port of slice.ports) {
         const name = portNameOf(port);
-        if (names?.has(name) !== false) addToGroup(this.#named, name, { slice, port: port.port });
+        if (names?.has(name) !== false) addToGroup(byPort.#named, name, { slice, port: port.port });
       }
       if (isPieceDone(slice.ports.length)) yield;
     }
+    return byPort;
   }
 
   /**
-   * The endpoints of one service port, sorted by target: from all slices of the family that have a port with
-   * its name and protocol. Two pods may share an address for a while. Of several entries for one endpoint,
-   * the best counts, in whatever order they come: first one that is not terminating (kube-proxy 1.36,
-   * kubernetes pull request 135593), then a ready one, then a serving one, then a local one, then the one
-   * with the largest share.
+   * Reads the endpoints of one service port in steps, sorted by target: from all slices of the family that
+   * have a port with its name and protocol. Two pods may share an address for a while. Of several entries for
+   * one endpoint, the best counts, in whatever order they come: first one that is not terminating (kube-proxy
+   * 1.36, kubernetes pull request 135593), then a ready one, then a serving one, then a local one, then the
+   * one with the largest share.
    * @param among the endpoints of a slice to choose from; all if absent
    */
-  endpointsOf(
-    port: PortInFamily,
-    nodeName: string,
-    shareOf?: ShareOf,
-    among?: (slice: EndpointSlice) => Iterable<SliceEndpoint>,
-  ): Endpoint[] {
-    return resultOf(this.readingEndpoints(port, nodeName, shareOf, among));
-  }
-
-  /** Does {@link SlicesByPort.endpointsOf} in steps. */
-  *readingEndpoints(
+  *endpointsOf(
     { family, spec }: PortInFamily,
     nodeName: string,
     shareOf = EQUAL,

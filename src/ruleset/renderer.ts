@@ -401,7 +401,7 @@ export class Renderer {
     context: FamilyContext,
   ): Generator<undefined, RenderedPort> {
     const shareOf = drawsIn(context)?.shareOf;
-    const endpoints = yield* slices.readingEndpoints(port, context.place.name, shareOf);
+    const endpoints = yield* slices.endpointsOf(port, context.place.name, shareOf);
     const before = family.servicePortRules(port.key)?.port.service;
     const isLong = endpoints.length > FEW;
     if (isLong) yield;

@@ -109,12 +109,13 @@ export function viewService(
   const all = budgets.asServed(service);
   const own = isOver ? all.filter(({ family }, index) => all[index - 1]?.family !== family) : all;
   const shown = own.slice(ports?.from, ports?.to);
-  const byPort = new SlicesByPort(isOver ? [] : slices, new Set(shown.map(({ spec }) => portNameOf(spec))));
+  const names = new Set(shown.map(({ spec }) => portNameOf(spec)));
+  const byPort = resultOf(SlicesByPort.reading(isOver ? [] : slices, names));
   const loadBalancerIPs = new Set([...service.loadBalancerIPs.ip, ...service.loadBalancerIPs.ip6]);
   return shown.flatMap((port) => {
     const context = contextOf(nodeContext, port.family);
     if (context === undefined) return [];
-    const endpoints = byPort.endpointsOf(port, context.place.name, drawsIn(context)?.shareOf);
+    const endpoints = resultOf(byPort.endpointsOf(port, context.place.name, drawsIn(context)?.shareOf));
     const choice = chooseEndpoints(port, endpoints, context.place, ejectionFor(port, cache, context));
     const state = families[port.family];
     const rules = renderServicePort(port, choice, context);

@@ -308,5 +308,5 @@ export function endpointsOf(
   slices: readonly EndpointSlice[],
   ...port: Parameters<SlicesByPort["endpointsOf"]>
 ): Endpoint[] {
-  return new SlicesByPort(slices).endpointsOf(...port);
+  return resultOf(resultOf(SlicesByPort.reading(slices)).endpointsOf(...port));
 }

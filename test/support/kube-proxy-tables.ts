@@ -1,3 +1,4 @@
+import { resultOf } from "../../src/base/pieces.ts";
 import { type Endpoint, SlicesByPort } from "../../src/model/endpoint.ts";
 import { cidrContains } from "../../src/model/ip.ts";
 import { type ServicePort, servicePortsOf } from "../../src/model/service-port.ts";
@@ -28,7 +29,11 @@ export function kubeProxyTable(objects: Required<Objects>, context: FamilyContex
     const slices = objects.slices.filter(({ service }) => service === port.service.name);
     builder.addServicePort(
       port,
-      choose(port, new SlicesByPort(slices).endpointsOf(port, context.place.name), context),
+      choose(
+        port,
+        resultOf(resultOf(SlicesByPort.reading(slices)).endpointsOf(port, context.place.name)),
+        context,
+      ),
     );
   }
   const [table] = anyTables(listingOf(builder.listing()));

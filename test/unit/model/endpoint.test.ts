@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { resultOf } from "../../../src/base/pieces.ts";
 import { portNameOf, SlicesByPort } from "../../../src/model/endpoint.ts";
 import type { Protocol } from "../../../src/model/ids.ts";
 import {
@@ -17,8 +18,8 @@ const nameless = portOf("", "tcp");
 /** The targets, which are the same from slices that were read for some ports. */
 function targets(...[slices, port, nodeName]: Parameters<typeof endpointsOf>) {
   const found = endpointsOf(slices, port, nodeName);
-  const byPort = new SlicesByPort(slices, new Set([portNameOf(port.spec), "tcp other"]));
-  expect(byPort.endpointsOf(port, nodeName)).toEqual(found);
+  const byPort = resultOf(SlicesByPort.reading(slices, new Set([portNameOf(port.spec), "tcp other"])));
+  expect(resultOf(byPort.endpointsOf(port, nodeName))).toEqual(found);
   return found.map(({ target }) => target);
 }
 

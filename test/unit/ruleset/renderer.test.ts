@@ -533,7 +533,7 @@ describe("a list of more endpoints than an update may write", () => {
   test("is not rendered again for the next ones", () => {
     const { renderer, put, update } = setUp();
     put(addresses(12_000));
-    const reading = vi.spyOn(SlicesByPort.prototype, "readingEndpoints");
+    const reading = vi.spyOn(SlicesByPort.prototype, "endpointsOf");
     do update();
     while (renderer.waiting.size > 0);
     expect(reading).toHaveBeenCalledOnce();
