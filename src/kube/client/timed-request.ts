@@ -12,7 +12,6 @@ export class TimedRequest {
   readonly #onAnswer: () => void;
   #wasAnswered = false;
   #silence: number;
-  #total: Timer | undefined;
   #quiet: Timer | undefined;
 
   /**
@@ -31,12 +30,6 @@ export class TimedRequest {
     return this.#wasAnswered;
   }
 
-  /** Aborts the request `milliseconds` from now, unless another time is set. */
-  endsWithin(milliseconds: number): void {
-    this.#total?.cancel();
-    this.#total = this.#after(milliseconds, `not finished after ${milliseconds} ms`);
-  }
-
   /** Sets another time without data. */
   receivesWithin(milliseconds: number): void {
     this.#silence = milliseconds;
@@ -49,14 +42,17 @@ export class TimedRequest {
 
   /**
    * Sends the request, once, and calls `read` with the text of its answer as it arrives.
+   * @param within milliseconds after which the request is aborted if it is not finished
    * @throws ApiFailure for an answer other than 200, or a missed deadline; and anything that the connection
    * or `read` throws
    */
   async get<T>(
     request: Pick<ApiRequest, "path" | "query">,
+    within: number,
     read: (texts: AsyncIterable<string>) => Promise<T>,
   ): Promise<T> {
     const { signal } = this.#controller;
+    const total = this.#after(within, `not finished after ${within} ms`);
     this.#received();
     try {
       const answer = await this.#client.request({ ...request, method: "GET", signal });
@@ -69,7 +65,7 @@ export class TimedRequest {
       // A stream does not report the reason of an abort itself.
       throw signal.aborted ? signal.reason : error;
     } finally {
-      this.#total?.cancel();
+      total.cancel();
       this.#quiet?.cancel();
       this.abort(new ApiFailure("connection", "the request was closed"));
     }

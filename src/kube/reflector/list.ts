@@ -28,8 +28,7 @@ export async function listObjects(
   take: (object: unknown) => void,
   state: StateQuery = {},
 ): Promise<string> {
-  request.endsWithin(LONGEST_LIST);
-  return await request.get({ path, query: { ...selectors, ...state } }, async (texts) => {
+  return await request.get({ path, query: { ...selectors, ...state } }, LONGEST_LIST, async (texts) => {
     const decoder = new ListDecoder(take);
     for await (const text of texts) decoder.push(text);
     const list = decoder.end();
@@ -61,9 +60,8 @@ export class FirstState {
 }
 
 async function firstState(request: TimedRequest): Promise<StateQuery> {
-  request.endsWithin(LONGEST_LIST);
   try {
-    const version = await request.get({ path: "/version" }, json);
+    const version = await request.get({ path: "/version" }, LONGEST_LIST, json);
     const numbers = isRecord(version) ? [version.major, version.minor] : [];
     const [major, minor] = numbers.map((part) => Number.parseInt(String(part), 10));
     return major === 1 && minor !== undefined && minor < 31 ? { resourceVersion: "0" } : {};

@@ -49,8 +49,7 @@ export async function watchEvents(
     resourceVersion: version,
     timeoutSeconds: String(seconds),
   };
-  request.endsWithin(seconds * 1000 + WATCH_GRACE);
-  await request.get({ path: resource.path, query }, async (texts) => {
+  await request.get({ path: resource.path, query }, seconds * 1000 + WATCH_GRACE, async (texts) => {
     onOpen();
     request.receivesWithin(WATCH_SILENCE);
     let busy = 0;

@@ -11,9 +11,8 @@ test("a watch whose events come faster than they are taken lets other work run b
     for (let left = 4; left > 0; left--) yield `${JSON.stringify({ type: "ADDED", object: {} })}\n`;
   })();
   const request = {
-    endsWithin: () => {},
     receivesWithin: () => {},
-    get: (_: unknown, read: (from: typeof body) => Promise<void>) => read(body),
+    get: (_: unknown, _within: number, read: (from: typeof body) => Promise<void>) => read(body),
   };
   const order: string[] = [];
   const take = () => {
