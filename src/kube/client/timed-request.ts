@@ -10,7 +10,6 @@ export class TimedRequest {
   readonly #client: Pick<ApiClient, "request">;
   readonly #clock: Clock;
   readonly #onAnswer: () => void;
-  #wasAnswered = false;
   #silence: number;
   #quiet: Timer | undefined;
 
@@ -23,11 +22,6 @@ export class TimedRequest {
     this.#clock = clock;
     this.#onAnswer = onAnswer;
     this.#silence = silence;
-  }
-
-  /** Whether the server has begun to answer. */
-  get wasAnswered(): boolean {
-    return this.#wasAnswered;
   }
 
   /** Sets another time without data. */
@@ -56,7 +50,6 @@ export class TimedRequest {
     this.#received();
     try {
       const answer = await this.#client.request({ ...request, method: "GET", signal });
-      this.#wasAnswered = true;
       this.#onAnswer();
       if (answer.status === 200) return await read(this.#textsOf(answer.body));
       // The text of an error is short. All of it must come in time, so that a retry is not delayed for long.

@@ -151,7 +151,7 @@ export function located(texts: Optional<readonly string[]>, path: string): Locat
 }
 
 /** Shared to save memory: most Services have no addresses other than their cluster IPs. */
-const NO_TEXTS: ByFamily<readonly string[]> = byFamily(() => []);
+export const NO_TEXTS: ByFamily<readonly string[]> = byFamily(() => []);
 
 /**
  * Groups a list of addresses or CIDRs by family, without duplicates, in the given order. A diagnostic is

@@ -14,6 +14,7 @@ import {
   type FieldDiagnostic,
   fieldError,
   located,
+  NO_TEXTS,
   notAnAddress,
   readAddress,
   readCidr,
@@ -81,13 +82,11 @@ export function clusterIPsOf(
 /** The addresses by which a Service is reached from outside, and the clients that may use them. */
 type ExternalAddresses = Pick<Service, "externalIPs" | "loadBalancerIPs" | "loadBalancerSourceRanges">;
 
-const NONE: ByFamily<readonly string[]> = byFamily(() => []);
-
 /** The addresses of a Service that is not reached from outside. */
 export const NO_EXTERNAL_ADDRESSES: ExternalAddresses = {
-  externalIPs: NONE,
-  loadBalancerIPs: NONE,
-  loadBalancerSourceRanges: NONE,
+  externalIPs: NO_TEXTS,
+  loadBalancerIPs: NO_TEXTS,
+  loadBalancerSourceRanges: NO_TEXTS,
 };
 
 /**

@@ -85,8 +85,9 @@ export class Reflector<T> {
   /** Time of the first implausible list, by the monotonic clock; undefined after a plausible one. */
   #doubtfulSince: number | undefined;
   #stopped = false;
-  /** The last request. */
   #request: TimedRequest | undefined;
+  /** Whether the server has begun to answer the last request. */
+  #wasAnswered = false;
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options;
@@ -250,7 +251,7 @@ export class Reflector<T> {
     const wait =
       failure.kind === "implausible"
         ? this.#pauseOf(DOUBT_RECHECK)
-        : this.#pacing.afterFailure(failure, this.#request?.wasAnswered === true);
+        : this.#pacing.afterFailure(failure, this.#wasAnswered);
     this.#logFailure(failure, wait);
     this.#status.failed(failure.kind, failure.message);
     return wait;
@@ -294,7 +295,11 @@ export class Reflector<T> {
   /** Returns a new request, which {@link stop} aborts. */
   #newRequest(): TimedRequest {
     const { client, clock } = this.#options;
-    const request = new TimedRequest(client, clock, ANSWER_SILENCE, () => this.#pacing.answered());
+    this.#wasAnswered = false;
+    const request = new TimedRequest(client, clock, ANSWER_SILENCE, () => {
+      this.#wasAnswered = true;
+      this.#pacing.answered();
+    });
     this.#request = request;
     if (this.#stopped) request.abort(new ApiFailure("connection", "stopped"));
     return request;
