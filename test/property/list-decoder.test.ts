@@ -89,6 +89,11 @@ describe("a list that arrives in chunks", () => {
       "with text after its end",
       '{"kind":"List","metadata":{"resourceVersion":"7"},"items":[{"metadata":{}}]} {}',
     ],
+    [
+      "with another array of that name before its items",
+      '{"kind":"List","metadata":{"items":[{"a":1},{"a":2}]},"items":[{"a":3}]}',
+    ],
+    ["with items twice", '{"kind":"List","items":[{"a":1},{"a":2}],"items":[{"a":3}]}'],
     ["if it is empty", ""],
   ])("is refused %s", (_name, text) => {
     expect(() => decode(text, [7])).toThrow(SyntaxError);

@@ -1,7 +1,4 @@
-import { parsedJson } from "../../base/text.ts";
-
-/** A list without its items, which one placeholder represents. */
-type Frame = Readonly<Record<string, unknown>>;
+import { isRecord, parsedJson } from "../../base/text.ts";
 
 /**
  * Matches the beginning of a list up to the bracket, and captures the text from there to the first item's
@@ -15,16 +12,14 @@ const LONGEST_BEGINNING = 8192;
  * server stores objects of at most 1.5 MiB, and writes all items alike. Characters.
  */
 const LONGEST_ITEM = 8 * 1024 * 1024;
-/** Maximum length of the fields after the items. Characters. */
-const LONGEST_END = 8192;
-/** The placeholder for the items in the frame around them. */
+/** The placeholder for the items that were taken before the end. */
 const PLACE = "nft-proxy: the items";
 
 /**
  * Parses an API list item by item while its text arrives, so that neither the text nor the objects of the
  * list are in memory as a whole: a list of 10,000 EndpointSlices takes 200 MB when parsed as a whole. The
  * text is split wherever it repeats the beginning of the first item. A part that is not valid JSON was split
- * within an item, and is joined with the next one. Safe: every part, and the frame around them, must parse as
+ * within an item, and is joined with the next one. Safe: every part, and the list without them, must parse as
  * JSON.
  */
 export class ListDecoder {
@@ -60,21 +55,21 @@ export class ListDecoder {
 
   /**
    * Parses the rest of the list, after the last piece.
-   * @returns the list; a placeholder may be in place of its items
+   * @returns the list; the items taken before are missing
    * @throws SyntaxError if the text is not JSON, or not a list
    */
-  end(): Frame {
-    if (this.#separator === undefined) return this.#parseWhole();
-    const rest = this.#text;
-    const first = Math.max(0, rest.length - LONGEST_END);
-    // The last item ends before the last bracket, or before an earlier one if fields with arrays follow.
-    for (let end = rest.lastIndexOf("]"); end > first; end = rest.lastIndexOf("]", end - 1)) {
-      const frame = parsedJson(`${this.#beginning}"${PLACE}"${rest.slice(end)}`) as Frame | undefined;
-      const items = frame?.items;
-      const isFrame = Array.isArray(items) && items.length === 1 && items[0] === PLACE;
-      if (frame !== undefined && isFrame && this.#takePart(0, end)) return frame;
-    }
-    throw notJson();
+  end(): Readonly<Record<string, unknown>> {
+    // If this is not the first item of the list, items of another array were taken.
+    const place = this.#separator === undefined ? "" : `"${PLACE}",`;
+    const list = parsedJson(`${this.#beginning}${place}${this.#text}`);
+    if (list === undefined) throw new SyntaxError("the list is not JSON");
+    const fields = isRecord(list) ? list : {};
+    // A list without items may have `null` there: Go's empty slice.
+    const items = fields.items ?? [];
+    if (!Array.isArray(items) || (place !== "" && items.shift() !== PLACE))
+      throw new SyntaxError("the list is not a Kubernetes list");
+    for (const item of items) this.#take(item);
+    return fields;
   }
 
   #findBeginning(): void {
@@ -116,18 +111,4 @@ export class ListDecoder {
     for (const item of items ?? []) this.#take(item);
     return items !== undefined;
   }
-
-  #parseWhole(): Frame {
-    const list = parsedJson(this.#text) as Frame | null | undefined;
-    if (list === undefined) throw notJson();
-    // A list without items may have `null` there: Go's empty slice.
-    const items = list?.items ?? [];
-    if (!Array.isArray(items)) throw new SyntaxError("the list is not a Kubernetes list");
-    for (const item of items) this.#take(item);
-    return list ?? {};
-  }
-}
-
-function notJson(): SyntaxError {
-  return new SyntaxError(`the list is not JSON, or more than ${LONGEST_END} characters follow its items`);
 }
