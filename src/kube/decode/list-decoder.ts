@@ -37,8 +37,6 @@ export class ListDecoder {
    * linear time.
    */
   #shortestPart = 0;
-  /** True if no items begin where expected: the list is parsed as a whole. */
-  #isWhole = false;
 
   /** @param take called with each item, before the list is known to be complete and valid */
   constructor(take: (item: unknown) => void) {
@@ -47,8 +45,9 @@ export class ListDecoder {
 
   /** Parses the items that `text`, the next piece of the list, completes. */
   push(text: string): void {
+    const mayBegin = this.#separator === undefined && this.#text.length <= LONGEST_BEGINNING;
     this.#text += text;
-    if (this.#separator === undefined) this.#findBeginning();
+    if (mayBegin) this.#findBeginning();
     const isBounded = this.#text.length < LONGEST_ITEM;
     if (this.#separator !== undefined && isBounded) this.#takeItems(this.#separator);
   }
@@ -73,9 +72,7 @@ export class ListDecoder {
   }
 
   #findBeginning(): void {
-    if (this.#isWhole) return;
     const [found = "", head] = BEGINNING.exec(this.#text) ?? [];
-    this.#isWhole = head === undefined && this.#text.length > LONGEST_BEGINNING;
     if (head === undefined) return;
     this.#beginning = found.slice(0, found.length - head.length);
     this.#text = this.#text.slice(this.#beginning.length);
