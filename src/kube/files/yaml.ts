@@ -3,7 +3,6 @@ import {
   type Document,
   isMap,
   isNode,
-  isPair,
   isSeq,
   Lexer,
   LineCounter,
@@ -84,25 +83,17 @@ function positionOf(lines: LineCounter, offset: number): Position {
   return { line: Math.max(line, 1), column: Math.max(col, 1) };
 }
 
+/** The line of the value at a path: that of its key, in a map. */
 function lineIn(document: Document.Parsed, lines: LineCounter, keys: readonly string[]): number {
   let node: unknown = document.contents;
   let offset = document.contents?.range[0] ?? 0;
   for (const key of keys) {
-    const { at, next } = step(node, key);
-    if (at === undefined) break;
-    offset = at;
-    node = next;
+    const pair = isMap(node) ? node.items.find((each) => String(each.key) === key) : undefined;
+    const value: unknown = isSeq(node) ? node.items[Number(key)] : pair?.value;
+    const place = pair?.key ?? value;
+    if (!isNode(place)) break;
+    offset = place.range?.[0] ?? offset;
+    node = value;
   }
   return positionOf(lines, offset).line;
-}
-
-/** Descends by one key. Returns the offset of the key or item, and the node of its value. */
-function step(node: unknown, key: string): { readonly at: number | undefined; readonly next: unknown } {
-  if (isSeq(node)) return { at: offsetOf(node.items[Number(key)]), next: node.items[Number(key)] };
-  const pair = isMap(node) ? node.items.find((each) => isPair(each) && String(each.key) === key) : undefined;
-  return { at: offsetOf(pair?.key), next: pair?.value };
-}
-
-function offsetOf(node: unknown): number | undefined {
-  return isNode(node) ? (node as ParsedNode).range?.[0] : undefined;
 }
