@@ -1,6 +1,7 @@
 import type { ValidateFunction } from "ajv";
 import { lowerBound } from "../../base/first-sorted.ts";
 import { didYouMean, withHint } from "../../base/nearest.ts";
+import { oncePerObject } from "../../base/once-per-object.ts";
 import { describeSchemaError, joinPath, type SchemaError, splitPath } from "../../base/schema-error.ts";
 import { type FieldDiagnostic, fieldError, type UsablePart } from "./decode.ts";
 import {
@@ -20,7 +21,7 @@ const COMPILE: Readonly<Record<ObjectKind, () => ValidateFunction>> = {
   ServiceCIDR: compileServiceCIDRValidator,
 };
 
-const compiled = new Map<() => ValidateFunction, ValidateFunction>();
+const validatorBy = oncePerObject((compile: () => ValidateFunction) => compile());
 
 /** An object as its decoder reads it: without errors, `part` is the object itself. */
 export interface Shape {
@@ -36,8 +37,7 @@ export function shapeOf(kind: ObjectKind, object: unknown): Shape {
 
 /** @param compile called on first use: most commands read two kinds or none */
 export function shapeBy(compile: () => ValidateFunction, object: unknown): Shape {
-  const validate = compiled.get(compile) ?? compile();
-  compiled.set(compile, validate);
+  const validate = validatorBy(compile);
   const errors = schemaErrors(validate, object);
   return errors.length === 0
     ? { errors, part: { value: object, omitted: [] } }
