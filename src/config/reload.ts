@@ -1,5 +1,5 @@
 import type { Document } from "../base/option.ts";
-import { configurationOf, valueAt, withValueAt } from "./configuration.ts";
+import { valueAt, withValueAt } from "./configuration.ts";
 import { NAMED_OPTIONS, type ProxyOptions } from "./options.ts";
 
 /** What came of the last reading of a changed configuration. */
@@ -17,12 +17,12 @@ export interface ConfigState {
  * taken, the current value of the others
  */
 export function planReload(current: ProxyOptions, next: ProxyOptions) {
-  const [before, after] = [configurationOf(current), configurationOf(next)];
   const [taken, needRestart]: [string[], string[]] = [[], []];
   let options: Document = current;
-  for (const [name, { fields, reload }] of NAMED_OPTIONS) {
-    const changed = fields.flatMap(({ path }) =>
-      JSON.stringify(valueAt(before, path)) === JSON.stringify(valueAt(after, path)) ? [] : [path],
+  for (const [name, { fields, print, reload }] of NAMED_OPTIONS) {
+    const [before = [], after = []] = [current, next].map((options) => print(valueAt(options, name)));
+    const changed = fields.flatMap(({ path }, index) =>
+      JSON.stringify(before[index]) === JSON.stringify(after[index]) ? [] : [path],
     );
     if (reload !== "now") needRestart.push(...changed);
     else if (changed.length > 0) {
