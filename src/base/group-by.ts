@@ -20,6 +20,14 @@ export function addToCount<K>(counts: Map<K, number>, key: K, added: number): nu
   return count;
 }
 
+/** Sets the value of a key as the newest entry, and deletes the oldest one beyond a number of entries. */
+export function setNewest<K, T>(entries: Map<K, T>, key: K, value: T, most: number): void {
+  entries.delete(key);
+  entries.set(key, value);
+  const [oldest] = entries.keys();
+  if (entries.size > most && oldest !== undefined) entries.delete(oldest);
+}
+
 /** Adds an item to the set of a key. */
 export function addToSet<K, T>(sets: Map<K, Set<T>>, key: K, item: T): void {
   sets.set(key, (sets.get(key) ?? new Set()).add(item));

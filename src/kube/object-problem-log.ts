@@ -1,4 +1,5 @@
 import type { Clock } from "../base/clock.ts";
+import { setNewest } from "../base/group-by.ts";
 import type { LogFields, Logger } from "../base/logger.ts";
 import { NamespaceLoggers } from "../base/namespace-loggers.ts";
 
@@ -25,10 +26,7 @@ export class ObjectProblemLog {
    */
   add(object: string, problem: string, fields: LogFields): void {
     const isKnown = this.#known.get(object) === problem;
-    this.#known.delete(object);
-    this.#known.set(object, problem);
-    const [oldest] = this.#known.keys();
-    if (this.#known.size > MOST_KNOWN && oldest !== undefined) this.#known.delete(oldest);
+    setNewest(this.#known, object, problem, MOST_KNOWN);
     if (!isKnown) this.#loggers.of(namespaceOf(object)).warn(fields, this.#message);
   }
 

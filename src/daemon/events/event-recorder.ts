@@ -3,7 +3,7 @@ import { text } from "node:stream/consumers";
 import { type Clock, type Timer, wallTime } from "../../base/clock.ts";
 import { messageOf } from "../../base/errors.ts";
 import { FailureLog } from "../../base/failure-log.ts";
-import { addToCount } from "../../base/group-by.ts";
+import { addToCount, setNewest } from "../../base/group-by.ts";
 import type { Logger } from "../../base/logger.ts";
 import { NamespaceTokens } from "../../base/namespace-tokens.ts";
 import type { ApiClient } from "../../kube/client/client.ts";
@@ -184,10 +184,8 @@ export function eventRecorder(options: EventRecorderOptions) {
     const path = `/apis/events.k8s.io/v1/namespaces/${eventNamespace(event.regarding)}/events`;
     const times = { count: 1, reported: 1, lastAt: now, createdAt: now };
     // The newest series is the last one.
-    known.delete(key);
-    known.set(key, { path: `${path}/${object.metadata.name}`, about, isCommon, ...times });
-    const [oldest] = known.keys();
-    if (known.size > MOST_SERIES && oldest !== undefined) known.delete(oldest);
+    const series = { path: `${path}/${object.metadata.name}`, about, isCommon, ...times };
+    setNewest(known, key, series, MOST_SERIES);
     const sendNow = () =>
       enqueue("POST", path, about, object, () => {
         known.delete(key);

@@ -1,4 +1,5 @@
 import { isIP, type Socket } from "node:net";
+import { setNewest } from "../../base/group-by.ts";
 import { canonicalAddress } from "../../model/ip.ts";
 
 /**
@@ -51,10 +52,6 @@ export class ServerAddresses {
   #add(text: string | undefined, port: number): void {
     const address = canonicalAddress(text ?? "");
     if (address === undefined) return;
-    const key = `${address} ${port}`;
-    this.#known.delete(key);
-    this.#known.set(key, { address, port });
-    const [oldest] = this.#known.keys();
-    if (this.#known.size > MOST && oldest !== undefined) this.#known.delete(oldest);
+    setNewest(this.#known, `${address} ${port}`, { address, port }, MOST);
   }
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { addToCount, addToSet, groupBy, removeFromSet } from "../../../src/base/group-by.ts";
+import { addToCount, addToSet, groupBy, removeFromSet, setNewest } from "../../../src/base/group-by.ts";
 
 test("groups and their items keep their original order", () => {
   const groups = groupBy(["b1", "a1", "b2", "a2", "c1"], (text) => text[0]);
@@ -29,4 +29,13 @@ test("a set that becomes empty is deleted, and others stay", () => {
     false,
   ]);
   expect([...sets]).toEqual([["a", new Set([2])]]);
+});
+
+test("beyond a number of entries, the one that was set longest ago is deleted", () => {
+  const entries = new Map<string, number>();
+  for (const [value, key] of ["a", "b", "a", "c"].entries()) setNewest(entries, key, value, 2);
+  expect([...entries]).toEqual([
+    ["a", 2],
+    ["c", 3],
+  ]);
 });
