@@ -41,6 +41,8 @@ export class Availability {
   #timer: Timer | undefined;
   /** When the outage began, by the monotonic clock; undefined while the server answers. */
   #since: number | undefined;
+  /** Whether this is the first pause of the outage. */
+  #isFirst = true;
   /** Whether lists are due for the first time after an outage. */
   #isAfterOutage = false;
   /** When the lists with expired versions are due, by the monotonic clock. */
@@ -68,6 +70,7 @@ export class Availability {
       this.#listsDue = Number.NEGATIVE_INFINITY;
     }
     this.#since = undefined;
+    this.#isFirst = true;
     this.#timer?.cancel();
     this.#timer = undefined;
     const callbacks = [...this.#waiting];
@@ -130,8 +133,9 @@ export class Availability {
     const outage = this.#clock.monotonic() - (this.#since ?? 0);
     const most = within(this.#size() * PAUSE_PER_NODE, SHORTEST_PAUSE, LONGEST_PAUSE);
     const longest = within(outage * SHARE, SHORTEST_PAUSE, most);
-    // The first pause begins with the outage.
-    return longest * (outage === 0 ? this.#random() : STEADY + (1 - STEADY) * this.#random());
+    const random = this.#isFirst ? this.#random() : STEADY + (1 - STEADY) * this.#random();
+    this.#isFirst = false;
+    return longest * random;
   }
 }
 

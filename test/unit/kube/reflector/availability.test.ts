@@ -11,12 +11,22 @@ function numbers(seed: number): () => number {
   };
 }
 
+/** A clock that moves on between two readings, as a real one does. */
+class MovingClock extends ManualClock {
+  #readings = 0;
+
+  override monotonic(): number {
+    this.#readings += 1;
+    return super.monotonic() + this.#readings * 1e-6;
+  }
+}
+
 /**
  * When attempts are made while no server answers, by four reflectors, in milliseconds since the outage
  * began.
  */
 function attempts(outage: number, random: () => number, nodes = 0): number[] {
-  const clock = new ManualClock();
+  const clock = new MovingClock();
   const availability = new Availability(clock, random, () => nodes);
   const times: number[] = [];
   const attempt = () => {
