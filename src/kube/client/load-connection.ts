@@ -171,11 +171,11 @@ function credentialsOf(
     if (cluster.tlsServerName) options.servername = cluster.tlsServerName;
     if (user.username) options.auth = `${user.username}:${user.password ?? ""}`;
     if (user.impersonateUser) headers["Impersonate-User"] = user.impersonateUser;
+    const bearer = ((await token?.()) ?? user.token)?.trim();
     if (exec)
       await plugin.applyAuthentication({ ...user, exec: { ...exec, env } }, options).catch((cause) => {
         throw new Error(`the credential plugin ${exec.command} failed: ${pluginReason(cause)}`, { cause });
       });
-    const bearer = ((await token?.()) ?? user.token)?.trim();
     if (bearer) headers.Authorization = `Bearer ${bearer}`;
     return options;
   };

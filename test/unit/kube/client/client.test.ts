@@ -309,6 +309,11 @@ describe("the API client with a kubeconfig", () => {
     await expect(ask()).rejects.toThrow(`the credential plugin ${reason}`);
   });
 
+  test("does not start a credential plugin if the token file cannot be read", async () => {
+    await start({}, () => ({ kubeconfig: kubeconfig({ tokenFile: "none", exec: { command: "false" } }) }));
+    await expect(ask()).rejects.toThrow(`cannot read ${directory}/none`);
+  });
+
   test("reads the kubeconfig again after a 401", async () => {
     api = await StubApi.start();
     let path = kubeconfig({ token: "old" });
@@ -409,6 +414,12 @@ printf '{"kind":"ExecCredential","status":{"token":"t%d","expirationTimestamp":"
     });
   });
 
+  test("impersonates nobody if the name is empty, as client-go does", async () => {
+    await start({}, () => ({ kubeconfig: kubeconfig({ token: "abc", as: "" }) }));
+    await ask();
+    expect(api.requests[0]?.headers).not.toHaveProperty("impersonate-user");
+  });
+
   const refused: [name: string, text: () => string, code: string, reason: string][] = [
     ["text that is not YAML", () => write("kubeconfig", "a: [b"), "BAD_CONFIG", "kubeconfig"],
     ["an empty file", () => write("kubeconfig", ""), "BAD_CONFIG", "it must be an object"],
@@ -507,6 +518,12 @@ describe.skipIf(!hasOpenssl())("the API client over https", () => {
       });
     client = new ApiClient({ userAgent: "nft-proxy/test", connect });
     expect(await ask()).toBe(200);
+  });
+
+  test("verifies the certificate for the name that the kubeconfig gives the server", async () => {
+    const cluster = { "certificate-authority-data": base64(old.ca), "tls-server-name": "api.example" };
+    await start({ certificate: old.server }, () => ({ kubeconfig: kubeconfig({}, cluster) }));
+    await expect(ask()).rejects.toThrow("Host: api.example. is not");
   });
 
   test("shows a client certificate, from data or from files beside the kubeconfig", async () => {
