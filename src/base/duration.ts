@@ -27,8 +27,8 @@ export function parseDuration(text: string): number | undefined {
   if (text.length > MOST_CHARACTERS || !WHOLE.test(text)) return undefined;
   let sum = 0;
   for (const [, count, unit = ""] of text.matchAll(PART)) sum += Number(count) * (UNITS[unit] ?? 0);
-  const milliseconds = toNanosecond(sum);
-  if (milliseconds >= LONGEST) return undefined;
+  if (sum > LONGEST) return undefined;
+  const milliseconds = roundedToNanosecond(sum);
   return text.startsWith("-") && milliseconds > 0 ? -milliseconds : milliseconds;
 }
 
@@ -38,7 +38,7 @@ export function parseDuration(text: string): number | undefined {
  */
 export function formatDuration(milliseconds: number): string {
   const sign = milliseconds < 0 ? "-" : "";
-  const total = toNanosecond(Math.abs(milliseconds));
+  const total = roundedToNanosecond(Math.abs(milliseconds));
   if (total === 0) return "0s";
   if (total < 1e-3) return `${sign}${Math.round(total * 1e6)}ns`;
   if (total < 1) return `${sign}${decimal(total * 1000, 3)}\u00b5s`;
@@ -49,9 +49,13 @@ export function formatDuration(milliseconds: number): string {
   return total < 3_600_000 ? `${sign}${minutes}` : `${sign}${Math.floor(total / 3_600_000)}h${minutes}`;
 }
 
-/** Rounds milliseconds to nanoseconds. Whole ones stay exact beyond 2^53 nanoseconds (104 days). */
-function toNanosecond(milliseconds: number): number {
-  return Number.isInteger(milliseconds) ? milliseconds : Math.round(milliseconds * 1e6) / 1e6;
+/**
+ * Rounds milliseconds to nanoseconds, or to microseconds beyond 2^53 nanoseconds (104 days). Whole ones stay
+ * exact.
+ */
+function roundedToNanosecond(milliseconds: number): number {
+  const parts = milliseconds * 1e6 < 2 ** 53 ? 1e6 : 1e3;
+  return Math.round(milliseconds * parts) / parts;
 }
 
 function decimal(number: number, digits: number): string {

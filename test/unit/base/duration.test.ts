@@ -32,6 +32,9 @@ describe("parseDuration", () => {
     ["0.1s0.2s", 300],
     ["2h1h", 3 * HOUR],
     ["2562047h", 2_562_047 * HOUR],
+    ["2562047h47m16.854775807s", 2 ** 63 / 1e6],
+    ["36002.7h", 129_609_720_000],
+    ["2502h0.5ms", 2502 * HOUR + 0.5],
     ["1.0000000019s", 1_000.000_002],
     ["1.ms.5us", 1.000_5],
   ])("reads %s as %d ms", (text, milliseconds) => {
@@ -55,6 +58,7 @@ describe("parseDuration", () => {
     "1,5s",
     "5s\n",
     "2562048h",
+    "2562047h47m16.857s",
     `${"9".repeat(40)}s`,
   ])("refuses %j", (text) => {
     expect(parseDuration(text)).toBeUndefined();
