@@ -54,17 +54,13 @@ function refuseViolations(document: unknown, repeated: readonly string[], name: 
   const isOtherKind = bySchema.some(({ subject }) => subject === "kind" || subject === "apiVersion");
   // The other fields of another kind mean nothing.
   const fields = isRecord(document) && !isOtherKind ? document : undefined;
-  refuseInvalid(
-    "BAD_CONFIG",
-    name,
-    [
-      ...bySchema,
-      ...(isRecord(document) ? unknownOwnFields(document) : []),
-      ...repeated.map((subject) => ({ subject, reason: "must not be given more than once" })),
-      ...(fields === undefined ? [] : dependencyViolations(withDefaults(fields), bySchema)),
-    ],
-    fields && listText(unknownFieldWarnings(fields)),
-  );
+  const violations = [
+    ...bySchema,
+    ...(isRecord(document) ? unknownOwnFields(document) : []),
+    ...repeated.map((subject) => ({ subject, reason: "must not be given more than once" })),
+    ...(fields ? dependencyViolations(withDefaults(fields), bySchema) : []),
+  ];
+  refuseInvalid("BAD_CONFIG", name, violations, fields && listText(unknownFieldWarnings(fields)));
 }
 
 /**

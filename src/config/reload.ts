@@ -20,7 +20,8 @@ export function planReload(current: ProxyOptions, next: ProxyOptions) {
   const [taken, needRestart]: [string[], string[]] = [[], []];
   let options: Document = current;
   for (const [name, { fields, print, reload }] of NAMED_OPTIONS) {
-    const [before = [], after = []] = [current, next].map((options) => print(valueAt(options, name)));
+    const before = print(valueAt(current, name));
+    const after = print(valueAt(next, name));
     const changed = fields.flatMap(({ path }, index) =>
       JSON.stringify(before[index]) === JSON.stringify(after[index]) ? [] : [path],
     );

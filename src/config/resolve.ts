@@ -73,19 +73,20 @@ function invalidFlags(flags: readonly GivenFlag[], configuration: Document): Inv
   });
   const bySchema = schemaViolations(configuration);
   const others = [...bySchema, ...dependencyViolations(configuration, bySchema)]
-    .flatMap(({ subject, reason }) => flagsOf(subject).map((flag) => ({ subject: flag, reason })))
+    .map(({ subject, reason }) => ({ subject: flagOf(subject), reason }))
     .filter(({ subject }) => !refused.some((invalid) => invalid.subject === subject));
-  return [...refused, ...others];
+  const all = [...refused, ...others];
+  // A field without a flag is invalid only because its default is from another invalid flag: the file was
+  // validated before.
+  const ofFlags = all.filter(({ subject }) => subject.startsWith("--"));
+  return ofFlags.length > 0 ? ofFlags : all;
 }
 
-/**
- * Returns the flag that sets a field. A field without a flag is invalid only because its default is from
- * another invalid flag: the file was validated before.
- */
-function flagsOf(subject: string): string[] {
+/** Returns the flag that sets a field, or the field itself if there is none. */
+function flagOf(subject: string): string {
   const path = subject.replace(/\[\d+\]$/, "");
   const flag = CONFIG_FLAGS.find(({ target }) => target.kind === "field" && target.path === path);
-  return flag === undefined ? [] : [`--${flag.name}`];
+  return flag === undefined ? subject : `--${flag.name}`;
 }
 
 function flagWarnings({ flag, value }: GivenFlag, hasFile: boolean): string[] {
