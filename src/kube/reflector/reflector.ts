@@ -79,7 +79,7 @@ export class Reflector<T> {
   /** The last resourceVersion that is known, "" for none. */
   #version = "";
   #isListDue = true;
-  /** The reason that was logged last, until it was logged that the resource is followed again; "" if none. */
+  /** The logged reason of the present outage; "" while the resource is followed. */
   #loggedReason = "";
   #isFirstWatchSinceList = false;
   /** Time of the first implausible list, by the monotonic clock; undefined after a plausible one. */
@@ -119,7 +119,7 @@ export class Reflector<T> {
     while (!this.#stopped) await this.#pacing.pause(await this.#step());
   }
 
-  /** Performs one list or one watch. Resolves with the event to wait for afterwards. Never rejects. */
+  /** Performs one list or one watch. Resolves with how long to wait afterwards. Never rejects. */
   async #step(): Promise<Wait> {
     try {
       if (!this.#isListDue) return await this.#watch(this.#version);
@@ -180,12 +180,9 @@ export class Reflector<T> {
     let openedAt = Number.POSITIVE_INFINITY;
     let isStable = false;
     try {
-      await watchEvents(
-        this.#newRequest(),
-        this.#resource,
-        version,
+      await watchEvents(this.#newRequest(), this.#resource, version, {
         seconds,
-        () => {
+        onOpen: () => {
           openedAt = clock.monotonic();
           this.#status.followed();
           // The first watch after a list works once it opens. A later one may open and then answer 410: only
@@ -193,11 +190,12 @@ export class Reflector<T> {
           if (this.#isFirstWatchSinceList) this.#logFollowing();
           this.#isFirstWatchSinceList = false;
         },
-        (event) => {
+        take: (event) => {
           if (this.#take(event)) newsCame = true;
         },
-      );
+      });
     } finally {
+      // Also after a failure: a watch that was open for long starts the back-off anew.
       isStable = clock.monotonic() - openedAt >= STABLE_AFTER;
       if (isStable) this.#pacing.reset();
     }
@@ -224,7 +222,8 @@ export class Reflector<T> {
     const { client, resource, logger } = this.#options;
     // The other open connections may be dead, too.
     if (failure.kind === "timeout") client.closeIdle();
-    // A server that was restored from a backup may never reach our version: list without one.
+    // `#isListDue` still tells which step failed. A server that was restored from a backup may never reach
+    // our version: list without one.
     const listFailed = this.#isListDue;
     const isTooNew = failure.status === 504;
     if (listFailed && (failure.relist || isTooNew)) this.#version = "";
@@ -245,7 +244,7 @@ export class Reflector<T> {
       return this.#pauseOf(ABSENT_RECHECK);
     }
     // Authorization is checked before routing: an older cluster whose roles lack the resource answers 403,
-    // not 404. It may be allowed later, so it is retried and reported like any failure.
+    // not 404. It may be allowed later, so it counts as absent and is retried as a failure.
     if (failure.kind === "forbidden" && resource.optional && !this.#status.synced)
       this.#acceptAbsence(failure);
     const wait =

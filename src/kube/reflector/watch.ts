@@ -26,11 +26,19 @@ const WATCH_SILENCE = 75_000;
 /** Time after `timeoutSeconds` at which we close a watch. Milliseconds. */
 const WATCH_GRACE = 30_000;
 
+/** Options of {@link watchEvents}. */
+interface WatchOptions {
+  /** The `timeoutSeconds` after which the server is to close the watch. */
+  readonly seconds: number;
+  /** Called when the server has accepted the watch. */
+  readonly onOpen: () => void;
+  /** Called for each event. */
+  readonly take: (event: WatchEvent) => void;
+}
+
 /**
- * Watches a resource from the resourceVersion `version` on and calls `take` for each event. Resolves when the
- * server closes the watch at the end of a line.
- * @param seconds the `timeoutSeconds` after which the server is to close the watch
- * @param onOpen called when the server has accepted the watch
+ * Watches a resource from the resourceVersion `version` on. Resolves when the server closes the watch at the
+ * end of a line.
  * @throws ApiFailure for an answer other than 200, a malformed stream or a missed deadline; and anything that
  * the connection or `take` throws
  */
@@ -38,9 +46,7 @@ export async function watchEvents(
   request: TimedRequest,
   resource: Resource,
   version: string,
-  seconds: number,
-  onOpen: () => void,
-  take: (event: WatchEvent) => void,
+  { seconds, onOpen, take }: WatchOptions,
 ): Promise<void> {
   const query = {
     ...resource.selectors,

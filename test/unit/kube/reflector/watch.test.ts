@@ -20,14 +20,11 @@ test("a watch whose events come faster than they are taken lets other work run b
     order.push("event");
     for (const since = performance.now(); performance.now() - since <= TURN; );
   };
-  await watchEvents(
-    request as unknown as TimedRequest,
-    resources("node-1").services,
-    "1",
-    60,
-    () => {},
+  await watchEvents(request as unknown as TimedRequest, resources("node-1").services, "1", {
+    seconds: 60,
+    onOpen: () => {},
     take,
-  );
+  });
   expect(order).toEqual(["event", "other work", "event", "event", "event"]);
 });
 
