@@ -168,15 +168,16 @@ export class ObjectGatherer {
    * @param depth the number of lists that the value is in
    */
   #addValue(value: unknown, place: Place, inherited: Inherited = {}, depth = 0): void {
-    const fields = isRecord(value) ? value : {};
-    const kind = fields.kind ?? inherited.kind;
-    const apiVersion = fields.apiVersion ?? inherited.apiVersion;
-    if (fields !== value)
+    if (!isRecord(value)) {
       this.#refuse(place, "", `must be an object with apiVersion and kind, not ${quoted(value)}`);
-    else if (typeof kind !== "string" || kind === "") this.#refuse(place, "kind", notText(kind));
+      return;
+    }
+    const kind = value.kind ?? inherited.kind;
+    const apiVersion = value.apiVersion ?? inherited.apiVersion;
+    if (typeof kind !== "string" || kind === "") this.#refuse(place, "kind", notText(kind));
     else if (typeof apiVersion !== "string" || apiVersion === "")
       this.#refuse(place, "apiVersion", notText(apiVersion));
-    else this.#addTyped(fields, kind, apiVersion, place, depth);
+    else this.#addTyped(value, kind, apiVersion, place, depth);
   }
 
   #addTyped(value: object, kind: string, apiVersion: string, place: Place, depth: number): void {
@@ -206,7 +207,7 @@ export class ObjectGatherer {
       }
   }
 
-  /** Adds an error about a field of a value that is not an object; "" for the value itself. */
+  /** Adds an error for a document or item that cannot be read as an object. @param field "" for the whole */
   #refuse(place: Place, field: string, reason: string): void {
     this.#diagnostics.push(locate(place, fieldError("not-an-object", field, reason)));
   }
