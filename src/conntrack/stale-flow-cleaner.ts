@@ -220,7 +220,7 @@ export class StaleFlowCleaner {
   }
 
   /**
-   * Yields the stale flows of the table, up to 5000 at a time.
+   * Yields the stale flows of the table, up to 5000 at a time; none if those found are not stale any more.
    * @param judge returns a function that tells whether a flow is stale now
    * @param ids the kernel's ids of the flows to consider; all flows if absent
    */
