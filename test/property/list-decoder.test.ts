@@ -44,6 +44,16 @@ describe("a list that arrives in chunks", () => {
     );
   });
 
+  test("may have long text after the items", () => {
+    fc.assert(
+      fc.property(objects, fc.nat(20_000), (items, length) => {
+        const metadata = { resourceVersion: "7", note: "]}".repeat(length) };
+        const text = JSON.stringify({ kind: "List", items, metadata });
+        expect(decode(text, [4096])).toEqual({ items: JSON.parse(text).items, metadata });
+      }),
+    );
+  });
+
   test("is refused when its text is damaged, or has exactly the items that the damaged text has", () => {
     fc.assert(
       fc.property(
