@@ -22,10 +22,13 @@ const GROUPS = [
 ] as const;
 
 /**
- * Interval at which a program's memory is read, milliseconds. nft runs for at least 0.1 s when it needs much
- * memory. A reading takes 0.05 ms.
+ * Delay until a program's memory is first read, milliseconds. nft runs for at least 0.1 s when it needs much
+ * memory.
  */
-const SAMPLING = 20;
+const FIRST_READ = 20;
+
+/** Factor by which the pause grows with each read, so that a long-running program costs nothing. */
+const GROWTH = 1.25;
 
 /** The program that starts another with limits (see limitedRun); the same process soon runs that program. */
 const STARTER = "prlimit";
@@ -117,11 +120,16 @@ export async function programMemory(files: HostFiles): Promise<readonly ProgramM
  */
 export function samplePeak(pid: number | undefined, ended: Promise<unknown>): void {
   if (pid === undefined) return;
-  const timer = setInterval(() => {
-    const status = memoryOf(statusText(pid));
-    if (status !== undefined) notePeak(status);
-  }, SAMPLING).unref();
-  void ended.finally(() => clearInterval(timer));
+  let timer: NodeJS.Timeout;
+  const readAfter = (delay: number): void => {
+    timer = setTimeout(() => {
+      const status = memoryOf(statusText(pid));
+      if (status !== undefined) notePeak(status);
+      readAfter(delay * GROWTH);
+    }, delay).unref();
+  };
+  readAfter(FIRST_READ);
+  void ended.finally(() => clearTimeout(timer));
 }
 
 function statusText(pid: number): string {

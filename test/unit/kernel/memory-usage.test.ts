@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { type HostFiles, hostFiles } from "../../../src/kernel/host.ts";
-import { containerMemory, programMemory } from "../../../src/kernel/memory-usage.ts";
+import { containerMemory, programMemory, samplePeak } from "../../../src/kernel/memory-usage.ts";
 import { runProcess } from "../../../src/kernel/process.ts";
 
 const STAT = "anon 100\nfile 300\nactive_file 50\ninactive_file 200\n";
@@ -117,5 +117,18 @@ describe("the memory of programs", () => {
       resident: 0,
       peak: expect.toSatisfy((bytes: number) => bytes > 100_000),
     });
+  });
+
+  test("is read ever more rarely while a program runs", async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    let end = () => {};
+    samplePeak(process.pid, new Promise<void>((resolve) => (end = resolve)));
+    const startedAt = Date.now();
+    let reads = 0;
+    for (; Date.now() < startedAt + 120_000; reads++) vi.advanceTimersToNextTimer();
+    expect(reads).toBeLessThan(40);
+    end();
+    await vi.waitFor(() => expect(vi.getTimerCount()).toBe(0));
   });
 });
