@@ -33,10 +33,16 @@ export interface FlowHandlers {
 }
 
 /** Listens to new, changed and deleted flows of this network namespace. */
-export type FlowListener = Readonly<ReturnType<StartFlowListener>>;
+export interface FlowListener {
+  /** Resolves to true once every later change will be reported, to false if listening ended before. */
+  readonly ready: Promise<boolean>;
+  /** The number of changes that the kernel dropped, because too many waited to be read. 0 if unknown. */
+  dropped(): Promise<number>;
+  stop(): void;
+}
 
 /** Starts a {@link FlowListener}. */
-export type StartFlowListener = ReturnType<typeof flowListener>;
+export type StartFlowListener = (handlers: FlowHandlers) => FlowListener;
 
 /** Options of a {@link flowListener}. */
 export interface FlowListenerOptions {
@@ -54,8 +60,8 @@ export function flowListener(
   clock: Clock,
   files: HostFiles,
   { socat = "socat", leastRest = 0 }: FlowListenerOptions = {},
-) {
-  return ({ wants, onFlow, onEnd }: FlowHandlers) => {
+): StartFlowListener {
+  return ({ wants, onFlow, onEnd }) => {
     let portId: number | undefined;
     const events = netlinkEvents({
       socat,
@@ -74,9 +80,7 @@ export function flowListener(
       onEnd,
     });
     return {
-      /** Resolves to true once every later change will be reported, to false if listening ended before. */
       ready: events.ready,
-      /** The number of changes that the kernel dropped, because too many waited to be read. 0 if unknown. */
       dropped: () => droppedMessages(files, portId),
       stop: events.stop,
     };

@@ -137,13 +137,13 @@ export function netlinkEvents(parts: NetlinkEventsParts) {
 
   const run = async () => {
     try {
-      let last = await follow();
+      let programEnd = await follow();
       // Root in a user namespace may listen, but not exceed the limit of the host.
-      if (!isReady && !isEnded && last.stderr.includes("setsockopt(")) {
+      if (!isReady && !isEnded && programEnd.stderr.includes("setsockopt(")) {
         program = open(false);
-        last = await follow();
+        programEnd = await follow();
       }
-      end(socketFailure(program, last));
+      end(socketFailure(program, programEnd));
     } catch (error) {
       end(error);
     }

@@ -17,14 +17,20 @@ export interface NetlinkHandlers {
 }
 
 /** Listens to commits to nftables and changes of the host in this network namespace. */
-export type NetlinkListener = Readonly<ReturnType<StartNetlinkListener>>;
+export interface NetlinkListener {
+  /** Resolves to true once every later change will be reported, to false if listening ended before. */
+  readonly ready: Promise<boolean>;
+  /** Resolves when all earlier commits were reported, or listening has ended. */
+  ping(): Promise<void>;
+  stop(): void;
+}
 
 /** Starts a {@link NetlinkListener}. */
-export type StartNetlinkListener = ReturnType<typeof netlinkListener>;
+export type StartNetlinkListener = (handlers: NetlinkHandlers) => NetlinkListener;
 
 /** Creates listeners that use socat. @param socat path or name of the program */
-export function netlinkListener(clock: Clock, socat = "socat") {
-  return ({ onMessage, wantsElements, onHostChange, onEnd }: NetlinkHandlers) => {
+export function netlinkListener(clock: Clock, socat = "socat"): StartNetlinkListener {
+  return ({ onMessage, wantsElements, onHostChange, onEnd }) => {
     let waiting: (() => void)[] = [];
     const release = () => {
       const released = waiting;
@@ -63,11 +69,9 @@ export function netlinkListener(clock: Clock, socat = "socat") {
       onEnd: end,
     });
     return {
-      /** Resolves to true once every later change will be reported, to false if listening ended before. */
       ready: Promise.all([tables.ready, host.ready]).then((all) => !all.includes(false)),
-      /** Resolves when all earlier commits were reported, or listening has ended. */
       ping: () =>
-        new Promise<void>((resolve) => {
+        new Promise((resolve) => {
           waiting.push(resolve);
           tables.ask();
         }),

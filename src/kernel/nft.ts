@@ -72,7 +72,7 @@ const BY_KERNEL = "Could not process rule";
 
 /** Makes an {@link Nft} with the program, one process for each call. */
 export function nftProgram(options: NftOptions): Nft {
-  const { path, through = [], run = runProcess, limits = NFT_LIMITS, onApply: onStart } = options;
+  const { path, through = [], run = runProcess, limits: usual = NFT_LIMITS, onApply } = options;
   /**
    * Controllers that end the running listings and checks. A shared one would grow: in Node 20, sources of
    * AbortSignal.any keep a reference to every signal made from them.
@@ -87,12 +87,12 @@ export function nftProgram(options: NftOptions): Nft {
   const execute = async (
     args: readonly string[],
     input: string,
-    most: ProcessLimits,
+    limits: ProcessLimits,
   ): Promise<ProcessResult> => {
     const [program = path, ...rest] = [...through, path];
-    const result = await run(program, [...rest, ...args], input, most);
-    if (result.aborted) most.signal?.throwIfAborted();
-    const failure = nftFailure(result, { program, command: [path, ...args].join(" "), limits: most });
+    const result = await run(program, [...rest, ...args], input, limits);
+    if (result.aborted) limits.signal?.throwIfAborted();
+    const failure = nftFailure(result, { program, command: [path, ...args].join(" "), limits });
     if (failure !== undefined) throw failure;
     return result;
   };
@@ -103,9 +103,9 @@ export function nftProgram(options: NftOptions): Nft {
     most: ProcessLimits,
   ): Promise<AppliedTransaction> => {
     const { text, narrow } = transactionText(transaction);
-    const own = transactionLimits(transaction, text, most);
+    const limits = transactionLimits(transaction, text, most);
     const sendText = (input: string) =>
-      execute(args, input, own).catch((error: unknown) => {
+      execute(args, input, limits).catch((error: unknown) => {
         throw ofTransaction(error);
       });
     const isNarrow = canNarrow && narrow !== undefined;
@@ -125,13 +125,13 @@ export function nftProgram(options: NftOptions): Nft {
    */
   const reading = async <Result>(
     own: AbortSignal | undefined,
-    call: (most: ProcessLimits) => Promise<Result>,
+    call: (limits: ProcessLimits) => Promise<Result>,
   ): Promise<Result> => {
     if (isReadingStopped) throw new NftStoppedError();
     own?.throwIfAborted();
     const read = new AbortController();
     reads.add(read);
-    return await call({ ...limits, signal: firstOf(read.signal, own) }).finally(() => reads.delete(read));
+    return await call({ ...usual, signal: firstOf(read.signal, own) }).finally(() => reads.delete(read));
   };
 
   return {
@@ -140,13 +140,15 @@ export function nftProgram(options: NftOptions): Nft {
       return commits;
     },
     async apply(transaction) {
-      const applied = await send(transaction, APPLY, onStart === undefined ? limits : { ...limits, onStart });
+      const limits = onApply === undefined ? usual : { ...usual, onStart: onApply };
+      const applied = await send(transaction, APPLY, limits);
       commits++;
       return applied;
     },
-    check: (transaction) => reading(undefined, (most) => send(transaction, ["-j", "-c", "-f", "-"], most)),
+    check: (transaction) =>
+      reading(undefined, (limits) => send(transaction, ["-j", "-c", "-f", "-"], limits)),
     async list(args, signal) {
-      const result = await reading(signal, (most) => execute(args, "", most));
+      const result = await reading(signal, (limits) => execute(args, "", limits));
       if (result.exitCode === 0) return result.stdout;
       if (NO_SUCH_OBJECT.test(result.stderr)) return undefined;
       throw new AppError("NFT_OUTPUT", `nft ${args.join(" ")} failed: ${firstLine(result.stderr)}`, {

@@ -104,14 +104,17 @@ export async function compareKernel(
       const { family, sets } = table;
       const actual = await declaredTable(reader, family, signal);
       const delta = diffDeclarations(actual, table);
+      if (delta.mode !== "change") {
+        differences.push(...nonEmpty(delta));
+        continue;
+      }
       const compared: SetComparison[] = [];
-      for (const set of delta.mode === "change" ? sets.values() : []) {
+      for (const set of sets.values()) {
         const known = actual?.sets.get(set.spec.name);
         if (set.spec.dynamic || (known !== undefined && scope === "declarations")) continue;
         compared.push(await compareSet(family, set, known));
       }
-      const elements = compared.flatMap((set) => set.result());
-      differences.push(...nonEmpty(delta.mode === "change" ? { ...delta, elements } : delta));
+      differences.push(...nonEmpty({ ...delta, elements: compared.flatMap((set) => set.result()) }));
     }
     return { kind: "compared", differences };
   } catch (error) {
