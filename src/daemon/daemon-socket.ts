@@ -155,18 +155,25 @@ function* fieldPieces(value: object): Generator<string> {
 }
 
 function* itemPieces(items: Iterable<unknown>): Generator<string> {
-  let text = "[";
-  let count = 0;
+  let before = "";
+  let batch: unknown[] = [];
+  const batchText = (): string => {
+    const text = before + JSON.stringify(batch).slice(1, -1);
+    [before, batch] = [",", []];
+    return text;
+  };
+  yield "[";
   for (const item of items) {
-    if (count > 0) text += ",";
-    if (isLarge(item)) {
-      yield text;
-      yield* jsonPieces(item);
-      text = "";
-    } else text += JSON.stringify(item) ?? "null";
-    if (++count % BATCH > 0) continue;
-    yield text;
-    text = "";
+    const isOwnPiece = isLarge(item);
+    if (batch.length === BATCH || (isOwnPiece && batch.length > 0)) yield batchText();
+    if (!isOwnPiece) {
+      batch.push(item);
+      continue;
+    }
+    yield before;
+    yield* jsonPieces(item);
+    before = ",";
   }
-  yield `${text}]`;
+  if (batch.length > 0) yield batchText();
+  yield "]";
 }
