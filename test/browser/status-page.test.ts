@@ -255,7 +255,7 @@ describe.skipIf(findChromium() === undefined)("the status page in Chromium", () 
       "Health | healthy",
       "Last sync | 3 s ago | 2026-01-31 11:59:57 UTC | 40 syncs, 2 failed since the start",
       "Pending | 1 Service | for 12 s | shop/cart",
-      expect.stringMatching(/^Verification \| 90 s ago \| full sync \(periodic\), took 0\.42 s/),
+      expect.stringMatching(/^Verification \| 90 s ago \| full sync \(reason: periodic\), took 0\.42 s/),
       "Drift repairs | 1 | last 2 h ago | table ip nft-proxy was missing",
       "Quarantine | 1 | ip shop/refused/tcp: the kernel refuses its rules",
       expect.stringContaining("192.0.2.9:80/tcp: shop/cart:http/tcp has it"),

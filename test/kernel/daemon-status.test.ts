@@ -23,7 +23,7 @@ async function statusText(path = "/"): Promise<string> {
 test("the status page shows the Services that the daemon serves", async () => {
   const text = await statusText();
   expect(text).toMatch(/Health healthy Last sync \d+ s ago/);
-  expect(text).toMatch(/Pending nothing .*Verification \d+ s ago full sync \(start\)/);
+  expect(text).toMatch(/Pending nothing .*Verification \d+ s ago full sync \(reason: start\)/);
   expect(text).toMatch(/Syncs, last hour [1-9]\d* .*Out of sync, last hour [\d.]+ s/);
   expect(text).toMatch(
     /Memory [\d.]+ MB .*daemon: [\d.]+ MB .*Versions \S+ nftables v\S+ .* Linux \d+\.\S+ socat \d\S+ Node\.js v\d/,

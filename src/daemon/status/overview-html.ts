@@ -149,7 +149,7 @@ function megabytes(bytes: number): string {
 function verificationCard({ history: { fullSync, verifiedAt }, now }: DaemonStatus): Html {
   if (fullSync === undefined || verifiedAt === undefined) return card("Verification", "idle", "none yet", []);
   const { reason, durationMs } = fullSync;
-  const why = reason === undefined ? "" : ` (${reason})`;
+  const why = reason === undefined ? "" : ` (reason: ${reason})`;
   const summary = `full sync${why}, took ${secondsText(durationMs)}`;
   return card("Verification", "good", `${durationWords(now - verifiedAt)} ago`, [
     summary,

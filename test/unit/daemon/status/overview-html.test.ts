@@ -86,7 +86,7 @@ describe("the card Verification", () => {
     const fullSync = { at: NOW - 90_000, reason: "periodic", durationMs: 420, repaired: undefined } as const;
     const { history } = daemonStatus({});
     expect(text({ history: { ...history, fullSync, verifiedAt: NOW - 20_000 } })).toContain(
-      "Verification 20 s ago full sync (periodic), took 0.42 s 2026-01-31 11:58:30 UTC",
+      "Verification 20 s ago full sync (reason: periodic), took 0.42 s 2026-01-31 11:58:30 UTC",
     );
   });
 });
