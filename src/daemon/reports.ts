@@ -109,7 +109,7 @@ export function createReports(
       costlyTables,
       connections,
       memory: { own: memory.own(), container, programs },
-      affinityEntries: affinity.entries,
+      affinityEntries: { ...affinity.entries },
       countedClients: affinity.countedClients,
       conntrack: { entries, capacity },
     };

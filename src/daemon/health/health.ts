@@ -1,5 +1,6 @@
 import { type Clock, wallTime } from "../../base/clock.ts";
 import { type ByFamily, FAMILY_NAMES, type Family } from "../../base/family.ts";
+import type { Node } from "../../model/node.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import type { BoundedFrequencyRunner } from "../../sync/bounded-frequency-runner.ts";
 import type { ChangeTracker } from "../../sync/change-tracker.ts";
@@ -15,7 +16,21 @@ const TO_BE_DELETED_TAINT = "ToBeDeletedByClusterAutoscaler";
  * The state that health is judged by. Both families change in one transaction, and have the same times.
  * Milliseconds since 1970.
  */
-export type HealthSnapshot = Readonly<ReturnType<HealthTracker["snapshot"]>>;
+export interface HealthSnapshot {
+  /** The families of the host. */
+  readonly families: readonly Family[];
+  /** Why the kernel refuses the tables of a family; absent if it accepts them. */
+  readonly excluded: Partial<ByFamily<string>>;
+  /** Time at which the rules were last up to date; undefined before the first sync. */
+  readonly lastSynced: number | undefined;
+  /** Time since which the rules have been out of date; undefined if they are up to date. */
+  readonly pendingSince: number | undefined;
+  /** Why they are out of date, or why the last sync failed; "" if no reason but time is known. */
+  readonly problem: string;
+  readonly nodeName: string;
+  /** Undefined until our Node object is first received. */
+  readonly node: Pick<Node, "deleting" | "taints"> | undefined;
+}
 
 /** The health of the proxy and its node. */
 export type HealthReport = ReturnType<typeof judgeHealth>;
@@ -124,22 +139,15 @@ export function healthTracker(
     get pendingSince(): number | undefined {
       return pendingSince();
     },
-    snapshot() {
+    snapshot(): HealthSnapshot {
       const waitingFor = awaited === undefined ? tracker.waitingFor : [awaited];
-      const excluded: Partial<ByFamily<string>> = Object.fromEntries(history.excludedFamilies);
       return {
-        /** Time at which the rules were last up to date; undefined before the first sync. */
         lastSynced: history.lastSyncedAt,
-        /** Time since which the rules have been out of date; undefined if they are up to date. */
         pendingSince: pendingSince(),
-        /** Why they are out of date, or why the last sync failed; "" if no reason but time is known. */
         problem: waitingFor.length > 0 ? `waiting for ${waitingFor.join(", ")}` : (history.problem ?? ""),
-        /** The families of the host. */
         families,
-        /** Why the kernel refuses the tables of a family; absent if it accepts them. */
-        excluded,
+        excluded: Object.fromEntries(history.excludedFamilies),
         nodeName: cache.node.name,
-        /** Undefined until our Node object is first received. */
         node: cache.isNodeKnown ? cache.node : undefined,
       };
     },

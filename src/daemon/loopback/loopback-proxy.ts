@@ -101,7 +101,7 @@ export function loopbackProxy(parts: LoopbackProxyParts) {
     };
   };
 
-  const server = (nodePort: LoopbackNodePort): RetryingServer => {
+  const newServer = (nodePort: LoopbackNodePort): RetryingServer => {
     const address = { host: ADDRESSES[nodePort.family], port: nodePort.port };
     return retryingServer({
       name: `NodePort of ${nodePort.service}`,
@@ -118,13 +118,13 @@ export function loopbackProxy(parts: LoopbackProxyParts) {
    * been tried once. Never rejects.
    */
   const sync = (wanted: readonly LoopbackNodePort[]): Promise<void> =>
-    serve(new Map(wanted.map((nodePort) => [keyOf(nodePort), () => server(nodePort)])));
+    serve(new Map(wanted.map((nodePort) => [keyOf(nodePort), () => newServer(nodePort)])));
 
   return {
     /** Open listeners. */
-    listeners,
+    listeners: listeners as ByFamily<number>,
     /** Connections that were not served: there are too many, or no endpoint could be reached. */
-    refused,
+    refused: refused as Readonly<typeof refused>,
     /** Open connections of all listeners. */
     get connections(): number {
       return clients.size;

@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock.ts";
 import { excessOver } from "../../base/equal-shares.ts";
 import { FailureLog } from "../../base/failure-log.ts";
-import { FAMILIES, type Family } from "../../base/family.ts";
+import { type ByFamily, FAMILIES, type Family } from "../../base/family.ts";
 import { addToCount } from "../../base/group-by.ts";
 import type { Logger } from "../../base/logger.ts";
 import { PeriodicTask } from "../../base/periodic-task.ts";
@@ -217,9 +217,9 @@ export function affinityPoller({ clock, logger, tables, nft, loop, state, onCrow
 
   return {
     /** Number of entries of each family's map at the last reading; absent before the first one. */
-    entries,
+    entries: entries as Partial<ByFamily<number>>,
     /** Deleted entries: their service port is gone, or has the most entries of a nearly full map. */
-    deleted,
+    deleted: deleted as Readonly<typeof deleted>,
     /** The clients with limits at the last reading; none if there are no limits. */
     get countedClients(): readonly CountedClients[] {
       return [...clients.values()].flat();

@@ -108,7 +108,11 @@ function countPorts(service: Service | undefined): number {
  * Returns the Services that need attention: without endpoints, in conflict with another, quarantined, or not
  * programmed yet.
  */
-export function servicesWithProblems({ state, quarantined, pending }: DaemonStatus): Set<string> {
+export function servicesWithProblems({
+  state,
+  quarantined,
+  pending,
+}: Pick<DaemonStatus, "state" | "quarantined" | "pending">): Set<string> {
   return new Set([
     ...withoutEndpoints(state),
     ...state.losingServices(),
