@@ -1,10 +1,11 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import type { ProxyOptions } from "../../../src/config/options.ts";
 import { resolveOptions } from "../../../src/config/resolve.ts";
 import { createDaemon, type Daemon } from "../../../src/daemon/daemon.ts";
 import { judgeHealth } from "../../../src/daemon/health/health.ts";
+import type { OriginObserver } from "../../../src/daemon/object-source.ts";
 import type { CostlyTable } from "../../../src/kernel/others-sets.ts";
 import { INITIAL_STATE, RESOURCE_NAMES, type SourceHandlers } from "../../../src/kube/source.ts";
 import { removalTransaction } from "../../../src/nft/transaction.ts";
@@ -50,6 +51,7 @@ async function start({
     isUnreadable: false,
   };
   let handlers: SourceHandlers | undefined;
+  let observer: OriginObserver | undefined;
   const source = { starts: 0 };
   const sent: object[] = [];
   daemon = await createDaemon({
@@ -74,8 +76,9 @@ async function start({
     },
     logger,
     objects: {
-      ...idleOrigin((given) => {
+      ...idleOrigin((given, _nodes, observing) => {
         handlers = given;
+        observer = observing;
         const state = INITIAL_STATE;
         const states = { services: state, endpointslices: state, nodes: state, servicecidrs: state };
         return { start: () => (source.starts += 1), stop: () => {}, states: () => states };
@@ -110,7 +113,7 @@ async function start({
     fake.kernel.apply(removalTransaction([{ family: "ip", name: "nft-proxy" }]));
     kernel.commit([{ kind: "table", op: "delete", name: "nft-proxy" }]);
   };
-  return { kernel, remove, fake, costly, clock, logger, daemon, view, source, sent, pass, list };
+  return { kernel, remove, fake, costly, clock, logger, daemon, view, source, observer, sent, pass, list };
 }
 
 describe("Daemon", () => {
@@ -292,6 +295,7 @@ describe("Daemon", () => {
 
   test("reports its start, and ports that it cannot listen on, by kube-proxy's Events", async () => {
     const other = createServer().listen(0, "0.0.0.0");
+    onTestFinished(() => void other.close());
     await once(other, "listening");
     const { port } = other.address() as AddressInfo;
     const taken = { address: "127.0.0.1", port };
@@ -301,20 +305,36 @@ describe("Daemon", () => {
       healthCheckNodePort: port,
     });
     const action = "StartKubeProxy";
+    const regarding = { kind: "Node", name: "node-1" };
     const note = expect.stringContaining(`cannot listen on 127.0.0.1:${port}: `);
     await expect.poll(() => sent).toHaveLength(4);
     expect(sent).toMatchObject([
-      { type: "Warning", reason: "FailedToStartProxierHealthcheck", action, note },
-      { type: "Warning", reason: "FailedToStartMetricServer", action, note },
-      { type: "Normal", reason: "Starting", action, note: "", regarding: { kind: "Node", name: "node-1" } },
+      { type: "Warning", reason: "FailedToStartProxierHealthcheck", action, note, regarding },
+      { type: "Warning", reason: "FailedToStartMetricServer", action, note, regarding },
+      { type: "Normal", reason: "Starting", action, note: "", regarding },
       {
         type: "Warning",
         reason: "FailedToStartServiceHealthcheck",
         action: "Listen",
         note: expect.stringContaining(`node-1 failed to start healthcheck "default/web" on port ${port}: `),
+        regarding: { kind: "Service", namespace: "default", name: "web" },
       },
     ]);
-    other.close();
+  });
+
+  test("reports a list without any known object in an Event about the Service kubernetes", async () => {
+    const { observer, sent, pass } = await start();
+    observer?.onImplausible("endpointslices");
+    await pass(15_000);
+    expect(sent).toContainEqual(
+      expect.objectContaining({
+        type: "Warning",
+        reason: "ImplausibleList",
+        action: "List",
+        note: expect.stringContaining("the list of endpointslices lacks all known objects, "),
+        regarding: { apiVersion: "v1", kind: "Service", namespace: "default", name: "kubernetes" },
+      }),
+    );
   });
 
   test("does nothing and is not ready until another daemon in its network namespace ends", async () => {

@@ -30,7 +30,7 @@ function setUp() {
   const refuse = (error: Error | undefined) => {
     refusal = error;
   };
-  return { subscriber: syncEvents(cache, events), sent, settle, clock, logger, refuse };
+  return { cache, subscriber: syncEvents(cache, events), sent, settle, clock, logger, refuse };
 }
 
 test("the API server's reason for refusing Events is logged once, and so is the end of the refusals", async () => {
@@ -87,14 +87,21 @@ test("repaired drift is reported with the program that caused it, if known", asy
   ]);
 });
 
-test("a refused service port is reported in an Event about its Service", async () => {
-  const { subscriber, sent, settle } = setUp();
-  subscriber.synced(
+test("a refused service port is reported in an Event about its Service, which is not that of other nodes", () => {
+  const recorded: EventNote[] = [];
+  const { cache } = setUp();
+  syncEvents(cache, { record: (event) => recorded.push(event) }).synced(
     syncReport({ quarantined: new Map([["ip default/bad/tcp" as ServicePortKey, "EINVAL"]]) }),
   );
-  await settle();
-  expect(sent).toMatchObject([
-    { reason: "ServicePortQuarantined", regarding: { name: "bad", uid: "uid-default/bad" } },
+  // Without a key of the cluster.
+  expect(recorded).toEqual([
+    {
+      type: "Warning",
+      reason: "ServicePortQuarantined",
+      action: "Sync",
+      note: "node node-1 has no rules for default/bad/tcp, which is quarantined: EINVAL",
+      regarding: { kind: "Service", namespace: "default", name: "bad", uid: "uid-default/bad" },
+    },
   ]);
 });
 
