@@ -107,9 +107,9 @@ type TimesOf = (times: Pick<RefusedClient, "firstAt" | "lastAt">) => string;
 
 /**
  * The refusals for people: a block for each destination. Ends with a line feed. When refusals began is only
- * known if a daemon watches them.
+ * known if a daemon watches them (`isWatched`).
  * @param isFiltered whether only some refusals were requested
- * @param columns of a line
+ * @param columns of a line; infinite if absent
  */
 export function refusalsText(
   { destinations, now, isWatched }: ExplainedRefusals,

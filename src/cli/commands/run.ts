@@ -52,8 +52,9 @@ export async function run(argv: Argv, reporter: Reporter): Promise<CommandResult
   logWarnings(warnings, logger);
   if (!isSet(argv, "init-only")) return await serve(argv, options, poller, logger, log.lines);
   if (!isSet(argv, "dry-run")) {
-    // The check changes no rules, but loads the kernel modules that they need. conntrack has no settings
-    // without its module, which nothing else may have loaded on a node that has just booted.
+    // The check comes before anything is set, as it may fail. It changes no rules, but loads the kernel
+    // modules that they need. conntrack has no settings without its module, which nothing else may have
+    // loaded on a node that has just booted.
     await checkFeatures(nftProgram({ path: options.nftPath }), options);
     await setUpHost(options, logger);
   }

@@ -25,7 +25,7 @@ export interface RetryingServerOptions {
 /** A server that tries to bind its address until it succeeds or is closed. */
 export type RetryingServer = Readonly<ReturnType<typeof retryingServer>>;
 
-/** Makes a server that tries to bind its address until it succeeds or is closed. */
+/** Makes a {@link RetryingServer}, which does nothing until `start` is called. */
 export function retryingServer(options: RetryingServerOptions) {
   const { name, address, open, clock, logger, hardFail, onFailure } = options;
   const failures = new FailureLog({ clock, logger }, "bind");

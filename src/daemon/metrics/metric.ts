@@ -66,7 +66,8 @@ interface ConntrackUsage {
 }
 
 /**
- * The declaration of a metric and the source of its values. Times are seconds, timestamps seconds since 1970.
+ * The declaration of a metric and the source of its values: `scrape`, or fields with the names of
+ * {@link Occurrences}, which return the samples of one. Times are seconds, timestamps seconds since 1970.
  */
 export interface Metric extends SampleMakers {
   /**
