@@ -1,3 +1,4 @@
+import type { Family } from "../base/family.ts";
 import type { AnyExpression } from "./ast/any-table.ts";
 import type { Expression } from "./ast/json.ts";
 import type { DataType } from "./ast/ruleset.ts";
@@ -6,7 +7,7 @@ import type { DataType } from "./ast/ruleset.ts";
  * The type of a constant, by nft's names: those of our own sets and a few more. nft's JSON omits it, but the
  * compared field implies it. Constants of type `other` are kept as they are. Source: nft(8), "Data types".
  */
-export type ConstantType = DataType | "mark" | "tcp_flag" | "ifname" | "other";
+export type ConstantType = DataType | "dscp" | "mark" | "tcp_flag" | "ifname" | "other";
 
 /**
  * An expression of each data type, to declare keys of sets and maps (`typeof`). Declared by type name with
@@ -35,6 +36,12 @@ const VALUE_EXPRESSIONS: Readonly<Record<DataType, Expression>> = {
 export const OUR_TYPES: ReadonlySet<ConstantType> = new Set(Object.keys(KEY_EXPRESSIONS) as DataType[]);
 
 const NAMED_TYPES: ReadonlySet<string> = new Set<ConstantType>([...OUR_TYPES, "mark", "tcp_flag", "ifname"]);
+
+/** The family of a type of addresses; undefined for other types. */
+export function familyOfType(type: ConstantType | undefined): Family | undefined {
+  if (type === "ipv4_addr") return "ip";
+  return type === "ipv6_addr" ? "ip6" : undefined;
+}
 
 /** The expression that declares keys or values of some data types: `ip daddr . meta l4proto`. */
 export function declaringExpression(types: readonly DataType[], side: "key" | "value"): Expression {
@@ -85,6 +92,7 @@ function typeOfField(protocol: string, field: string): ConstantType {
   }
   if (field === "protocol" || field === "nexthdr") return "inet_proto";
   if (field === "flags" && protocol === "tcp") return "tcp_flag";
+  if (field === "dscp") return field;
   return field === "dport" || field === "sport" ? "inet_service" : "other";
 }
 

@@ -1,5 +1,5 @@
 import { addressNumber } from "../base/address-interval.ts";
-import type { AnyExpression, AnyStatement } from "../nft/ast/any-table.ts";
+import type { AnyExpression, AnyStatement, ContentOf } from "../nft/ast/any-table.ts";
 import type { Operator } from "../nft/ast/json.ts";
 import { addressInterval } from "../nft/canonical/address.ts";
 import { bitsOf, TCP_FLAGS } from "../nft/canonical/constant.ts";
@@ -8,13 +8,11 @@ import { expressionValue } from "./expression-value.ts";
 import { NO_ROUTE } from "./packet-fields.ts";
 import { elementValue, setOf } from "./set-lookup.ts";
 
-type Match = Extract<AnyStatement, { readonly match: unknown }>["match"];
-
 /** The result of a comparison. */
 export type Truth = boolean | typeof UNKNOWN;
 
 /** Whether a comparison matches the current packet; `UNKNOWN` if that is not known. */
-export function matches(branch: Branch, { op, left, right }: Match): Truth {
+export function matches(branch: Branch, { op, left, right }: ContentOf<AnyStatement, "match">): Truth {
   if (typeof right === "object" && "anonymous" in right) {
     const value = expressionValue(branch, left);
     if (value === undefined) return false;

@@ -1,10 +1,6 @@
-import type { AnyExpression } from "../nft/ast/any-table.ts";
+import type { AnyExpression, ContentOf } from "../nft/ast/any-table.ts";
 import { type Branch, type Evaluated, UNKNOWN } from "./branch.ts";
 import { isEcho, isLocal, type Packet } from "./packet.ts";
-
-type Payload = Extract<AnyExpression, { readonly payload: unknown }>["payload"];
-type Ct = Extract<AnyExpression, { readonly ct: unknown }>["ct"];
-type Fib = Extract<AnyExpression, { readonly fib: unknown }>["fib"];
 
 const TRANSPORT_PROTOCOLS = new Set(["tcp", "udp", "sctp", "udplite", "dccp", "icmp", "icmpv6"]);
 
@@ -13,7 +9,7 @@ const SYN = 0x02;
 const SYN_ACK = 0x12;
 
 /** Returns a field of the packet's headers; undefined for a header that the packet lacks. */
-export function payloadValue(branch: Branch, payload: Payload): Evaluated {
+export function payloadValue(branch: Branch, payload: ContentOf<AnyExpression, "payload">): Evaluated {
   const { packet, family } = branch.evaluation;
   if ("base" in payload) return UNKNOWN;
   const { protocol, field } = payload;
@@ -92,7 +88,7 @@ function outputInterface({ evaluation, hook, destination }: Branch): Evaluated {
 }
 
 /** Returns a property of the packet's connection. `status` is a set of bits: see matches.ts. */
-export function ctValue(branch: Branch, { key, dir }: Ct): Evaluated {
+export function ctValue(branch: Branch, { key, dir }: ContentOf<AnyExpression, "ct">): Evaluated {
   const { packet, family } = branch.evaluation;
   const { endpoint } = packet;
   const isNew = packet.conntrack !== "established";
@@ -123,7 +119,7 @@ export function ctValue(branch: Branch, { key, dir }: Ct): Evaluated {
 export const NO_ROUTE = "";
 
 /** Returns the result of a route lookup: the type of an address, or the interface towards the source. */
-export function fibValue(branch: Branch, { flags, result }: Fib): Evaluated {
+export function fibValue(branch: Branch, { flags, result }: ContentOf<AnyExpression, "fib">): Evaluated {
   const { host } = branch.evaluation;
   if (result === "oif" || result === "oifname") return reversePath(branch, flags);
   const [flag, more] = flags;

@@ -1,5 +1,13 @@
 import { isRecord } from "../base/text.ts";
-import type { AnyExpression, AnyLookup, AnySet, AnyStatement, AnyUpdate } from "../nft/ast/any-table.ts";
+import type {
+  AnyExpression,
+  AnyLookup,
+  AnyNat,
+  AnySet,
+  AnyStatement,
+  AnyUpdate,
+  ContentOf,
+} from "../nft/ast/any-table.ts";
 import type { ElementStatement, Verdict } from "../nft/ast/json.ts";
 import { TABLE_NAME } from "../nft/ast/ruleset.ts";
 import { splitParts, verdictJson, verdictText } from "../nft/elements.ts";
@@ -74,10 +82,8 @@ function runVerdictMap(branch: Branch, { key, data }: AnyLookup): Result {
   return found === undefined ? "break" : verdictJson(found);
 }
 
-type Mangle = Extract<AnyStatement, { readonly mangle: unknown }>["mangle"];
-
 /** Assigns a mark or the priority. An unknown value makes the register unknown. */
-function runMangle(branch: Branch, { key, value }: Mangle): Result {
+function runMangle(branch: Branch, { key, value }: ContentOf<AnyStatement, "mangle">): Result {
   const assigned = expressionValue(branch, value);
   if (assigned === undefined) return "break";
   const number = typeof assigned === "number" ? assigned : undefined;
@@ -187,14 +193,12 @@ function noteIfFull(branch: Branch, set: AnySet): boolean {
   return true;
 }
 
-type Dnat = Extract<AnyStatement, { readonly dnat: unknown }>["dnat"];
-
 /**
  * Translates the destination. This also accepts the packet and skips the hook's later nat chains. The
  * connection counts as translated only if address or port change. Source: net/netfilter/nft_nat.c and
  * nf_nat_core.c, Linux 6.18.
  */
-function runDnat(branch: Branch, { family, addr, port }: Dnat): Result {
+function runDnat(branch: Branch, { family, addr, port }: AnyNat): Result {
   if (!isOfFamily(branch, family)) return "continue";
   const target = addr === undefined ? branch.destination : expressionValue(branch, addr);
   const given = port === undefined ? undefined : expressionValue(branch, port);
@@ -221,10 +225,8 @@ function isOfFamily(branch: Branch, family: string | undefined): boolean {
   return family === undefined || family === branch.evaluation.family;
 }
 
-type Snat = Extract<AnyStatement, { readonly snat: unknown }>["snat"];
-
 /** Translates the source to a given address, or to one of several. */
-function runSnat(branch: Branch, { family, addr = "" }: Snat): Result {
+function runSnat(branch: Branch, { family, addr = "" }: AnyNat): Result {
   if (!isOfFamily(branch, family)) return "continue";
   if (isSeveral(addr)) return translateSource(branch, undefined);
   const source = expressionValue(branch, addr);

@@ -35,12 +35,15 @@ export type AnyLookup = LookupOf<Foreign>;
 export type AnyJhash = JhashOf<Foreign>;
 export type AnyUpdate = UpdateOf<Foreign>;
 
+/** The content of a kind of statements or expressions: of `{ match: X }`, X. */
+export type ContentOf<Node, Kind extends string> = Extract<Node, Readonly<Record<Kind, unknown>>>[Kind];
+
 /** A step of any rule. */
 export type AnyStatement =
   | CommonStatement<Foreign>
-  | { readonly dnat: AnyDnat }
-  /** Without ports and flags, which no rule here depends on. */
-  | { readonly snat: { readonly family?: string; readonly addr?: AnyExpression } }
+  | { readonly dnat: AnyNat }
+  /** No rule here depends on its ports and flags. */
+  | { readonly snat: AnyNat }
   | { readonly masquerade: unknown }
   | { readonly reject: unknown }
   /** Counts, logs, or changes something that no rule here depends on. */
@@ -49,8 +52,8 @@ export type AnyStatement =
   | { readonly condition: unknown }
   | NotUnderstood;
 
-/** Translates the destination. `flags` choose among several addresses or ports. */
-export interface AnyDnat {
+/** The new address and port of one end. `flags` choose among several addresses or ports. */
+export interface AnyNat {
   readonly family?: string;
   readonly addr?: AnyExpression;
   readonly port?: AnyExpression;

@@ -1,6 +1,6 @@
 import { addressText } from "../../base/address-interval.ts";
 import type { AnyExpression } from "../ast/any-table.ts";
-import type { ConstantType } from "../data-types.ts";
+import { type ConstantType, familyOfType } from "../data-types.ts";
 import { addressInterval } from "./address.ts";
 import { asNumber, asText } from "./shape.ts";
 
@@ -28,7 +28,7 @@ export const TCP_FLAGS: Readonly<Record<string, number>> = {
 };
 
 /** Values of the DSCP field by nft's names. Source: src/proto.c, nft 1.1.3. */
-export const DSCP: Readonly<Record<string, number>> = {
+const DSCP: Readonly<Record<string, number>> = {
   ...Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`cs${i}`, 8 * i])),
   ...Object.fromEntries(
     [1, 2, 3, 4].flatMap((i) => [1, 2, 3].map((drop) => [`af${i}${drop}`, 8 * i + 2 * drop])),
@@ -37,17 +37,15 @@ export const DSCP: Readonly<Record<string, number>> = {
 };
 
 /**
- * Reads a constant: addresses as canonical text, protocols by name, all numbers, classids and TCP flags as
- * numbers. Keeps references to sets (`@name`) and constants of other types.
+ * Reads a constant: addresses as canonical text, protocols by name, all numbers, classids, DSCP values and
+ * TCP flags as numbers. Keeps references to sets (`@name`) and constants of other types.
  * @throws AppError NFT_OUTPUT if it is not of its type
  */
 export function readConstant(value: string | number, type: ConstantType): string | number {
   if (typeof value === "string" && value.startsWith("@")) return value;
+  const family = familyOfType(type);
+  if (family !== undefined) return addressText(family, addressInterval(family, value).first);
   switch (type) {
-    case "ipv4_addr":
-      return addressText("ip", addressInterval("ip", value).first);
-    case "ipv6_addr":
-      return addressText("ip6", addressInterval("ip6", value).first);
     case "inet_service":
     case "integer":
     case "mark":
@@ -56,12 +54,17 @@ export function readConstant(value: string | number, type: ConstantType): string
       return parseProtocol(value);
     case "classid":
       return parseClassid(value);
+    case "dscp":
+      return numberOf(DSCP, value);
     case "tcp_flag":
-      return (typeof value === "string" ? TCP_FLAGS[value] : undefined) ?? asNumber(value, "flag");
-    case "ifname":
-    case "other":
+      return numberOf(TCP_FLAGS, value);
+    default:
       return value;
   }
+}
+
+function numberOf(names: Readonly<Record<string, number>>, value: string | number): number {
+  return names[value] ?? asNumber(value, "number");
 }
 
 /**

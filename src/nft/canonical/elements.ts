@@ -1,6 +1,6 @@
 import type { AnySet, IntervalElement, KeyPart } from "../ast/any-table.ts";
 import type { Verdict } from "../ast/json.ts";
-import type { ConstantType } from "../data-types.ts";
+import { type ConstantType, familyOfType } from "../data-types.ts";
 import { joinParts, verdictJson, verdictText } from "../elements.ts";
 import { addressInterval } from "./address.ts";
 import { readConstant } from "./constant.ts";
@@ -74,10 +74,8 @@ function keyPart(part: unknown, type: ConstantType): KeyPart {
     return { kind: "exact", text: String(readConstant(part, type)) };
   }
   const [kind, body] = asTagged(part, "key");
-  if (type === "ipv4_addr" || type === "ipv6_addr") {
-    const family = type === "ipv4_addr" ? "ip" : "ip6";
-    return { kind: "addresses", family, ...addressInterval(family, part) };
-  }
+  const family = familyOfType(type);
+  if (family !== undefined) return { kind: "addresses", family, ...addressInterval(family, part) };
   if (kind !== "range") throw notUnderstood("key", part);
   const [first, last] = asList(body, kind).map((end) =>
     asNumber(readConstant(end as string | number, type), kind),

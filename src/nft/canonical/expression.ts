@@ -1,6 +1,8 @@
+import { sortedEntries } from "../../base/first-sorted.ts";
 import type { AnyExpression, AnySet } from "../ast/any-table.ts";
 import type { PayloadField, RawPayload } from "../ast/json.ts";
-import { type ConstantType, typeOfExpression, typesOfKey } from "../data-types.ts";
+import { type ConstantType, familyOfType, typeOfExpression, typesOfKey } from "../data-types.ts";
+import { canonicalAddresses } from "./address.ts";
 import { readConstant } from "./constant.ts";
 import { readElements } from "./elements.ts";
 import {
@@ -15,7 +17,7 @@ import {
 } from "./shape.ts";
 
 /**
- * Reads an expression of any rule. Parts that are not understood are kept as such.
+ * Reads an expression of any rule in its canonical form. Parts that are not understood are kept as such.
  * @param type the type of constants in it; fields and lookups have their own
  */
 export function readExpression(value: unknown, type: ConstantType = "other"): AnyExpression {
@@ -25,7 +27,7 @@ export function readExpression(value: unknown, type: ConstantType = "other"): An
 function knownExpression(value: unknown, type: ConstantType): AnyExpression {
   if (typeof value === "string" || typeof value === "number") return readConstant(value, type);
   if (typeof value === "boolean") return { exists: value };
-  if (Array.isArray(value)) return { set: value.map((one) => readExpression(one, type)) };
+  if (Array.isArray(value)) return canonicalSet(value, type);
   const [kind, body] = asTagged(value, "expression");
   switch (kind) {
     case "payload":
@@ -50,12 +52,14 @@ function knownExpression(value: unknown, type: ConstantType): AnyExpression {
       return { map: { key: read, data: readLookedUp(read, data) } };
     }
     case "set":
-      return { set: asList(body, kind).map((one) => readExpression(one, type)) };
+      return canonicalSet(asList(body, kind), type);
     case "prefix": {
+      if (familyOfType(type) !== undefined) return canonicalSet([value], type);
       const { addr, len } = asObjectOf(body, ["addr", "len"], kind);
       return { prefix: { addr: asText(addr, kind), len: asNumber(len, "prefix length") } };
     }
     case "range":
+      if (familyOfType(type) !== undefined) return canonicalSet([value], type);
       return { range: readRange(body, type) };
     case "|":
     case "&":
@@ -64,6 +68,22 @@ function knownExpression(value: unknown, type: ConstantType): AnyExpression {
     default:
       throw notUnderstood(`expression "${kind}"`, value);
   }
+}
+
+/** A set without repetitions, and no set around a single member. */
+function canonicalSet(items: readonly unknown[], type: ConstantType): AnyExpression {
+  const family = familyOfType(type);
+  if (family !== undefined) return canonicalAddresses(family, items);
+  const byText = new Map(
+    items.map((item) => {
+      const member = readExpression(item, type);
+      return [JSON.stringify(member), member] as const;
+    }),
+  );
+  // Sorted, as the kernel lists anonymous sets of such members by hash.
+  const [lone, ...others] = sortedEntries(byText).map(([, member]) => member);
+  if (lone === undefined) throw notUnderstood("empty set", items);
+  return others.length === 0 ? lone : { set: [lone, ...others] };
 }
 
 function readPayload(body: unknown): PayloadField | RawPayload {

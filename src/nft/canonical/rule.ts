@@ -1,4 +1,4 @@
-import type { AnyDnat, AnyExpression, AnyRule, AnyStatement, AnyUpdate } from "../ast/any-table.ts";
+import type { AnyExpression, AnyNat, AnyRule, AnyStatement, AnyUpdate } from "../ast/any-table.ts";
 import type { ElementStatement, Operator, RateLimit } from "../ast/json.ts";
 import { type ConstantType, typeOfExpression } from "../data-types.ts";
 import { readVerdict } from "./elements.ts";
@@ -41,11 +41,15 @@ const HARMLESS_META = new Set(["nftrace", "secmark", "broute"]);
  */
 export function readRule(rule: unknown): AnyRule {
   const statements = understood(rule, () => asList(rule, "rule"));
-  if ("notUnderstood" in statements) return [statements];
-  return statements.map((statement) => understood(statement, () => readStatement(statement)));
+  return "notUnderstood" in statements ? [statements] : statements.map(readStatement);
 }
 
-function readStatement(statement: unknown): AnyStatement {
+/** Reads a statement as {@link readRule} does. */
+export function readStatement(statement: unknown): AnyStatement {
+  return understood(statement, () => knownStatement(statement));
+}
+
+function knownStatement(statement: unknown): AnyStatement {
   const verdict = readVerdict(statement);
   if (verdict !== undefined) return verdict;
   const [kind, body] = asTagged(statement, "statement");
@@ -63,7 +67,7 @@ function readStatement(statement: unknown): AnyStatement {
     case "match":
       return readMatch(asObjectOf(body, ["op", "left", "right"], kind));
     case "mangle":
-      return readMangle(statement, asObjectOf(body, ["key", "value"], kind));
+      return readMangle(asObjectOf(body, ["key", "value"], kind));
     case "vmap": {
       const { key, data } = asObjectOf(body, ["key", "data"], kind);
       const read = readExpression(key);
@@ -78,14 +82,15 @@ function readStatement(statement: unknown): AnyStatement {
       const { op, elem, data, map } = asObjectOf(body, ["op", "elem", "data", "map"], "map statement");
       return { map: { ...readUpdate(op, elem), data: readExpression(data), map: asText(map, kind) } };
     }
-    case "dnat":
-      return { dnat: readDnat(asObjectOf(body, ["family", "addr", "port", "flags"], kind)) };
-    case "snat": {
-      const { family, addr } = asObjectOf(body, ["family", "addr", "port", "flags"], kind);
-      return {
-        snat: { ...familyOf(family), ...(addr !== undefined && { addr: readAddress(family, addr) }) },
-      };
+    case "dnat": {
+      const dnat = readNat(body, kind);
+      // How the kernel chooses among several is not evaluated.
+      if (isSeveral(dnat.addr) || isSeveral(dnat.port))
+        throw notUnderstood("dnat to several addresses", body);
+      return { dnat };
     }
+    case "snat":
+      return { snat: readNat(body, kind) };
     case "masquerade":
       return { masquerade: body };
     case "reject":
@@ -105,15 +110,15 @@ function readMatch({ op, left, right }: JsonObject): AnyStatement {
   return { match: { op: op as Operator, left: field, right: readConstants(right, field) } };
 }
 
-function readMangle(statement: unknown, { key, value }: JsonObject): AnyStatement {
+function readMangle({ key, value }: JsonObject): AnyStatement {
   const field = readExpression(key);
   if (typeof field !== "object") throw notUnderstood("assignment", key);
   const isHarmless =
     ("payload" in field && "field" in field.payload && HARMLESS_FIELDS.has(field.payload.field)) ||
     ("meta" in field && HARMLESS_META.has(field.meta.key)) ||
     (typeof key === "object" && key !== null && "tcp option" in key);
-  if (isHarmless) return { noEffect: statement };
-  return { mangle: { key: field, value: readExpression(value, typeOfExpression(field)) } };
+  const mangle = { key: field, value: readExpression(value, typeOfExpression(field)) };
+  return isHarmless ? { noEffect: { mangle } } : { mangle };
 }
 
 function readUpdate(op: unknown, elem: unknown): AnyUpdate {
@@ -161,26 +166,16 @@ function readLimit({ rate, per, burst = 5, inv }: JsonObject): RateLimit & { rea
   return { rate: asNumber(rate, "rate"), per, burst: asNumber(burst, "burst"), inv };
 }
 
-/** Not evaluated: how the kernel chooses among several addresses or ports. */
-function readDnat({ family, addr, port, flags }: JsonObject): AnyDnat {
-  const dnat: AnyDnat = {
-    ...familyOf(family),
-    ...(addr !== undefined && { addr: readAddress(family, addr) }),
+/** Tables of the family `inet` name the family of the packets that a statement translates. */
+function readNat(body: unknown, kind: string): AnyNat {
+  const { family, addr, port, flags } = asObjectOf(body, ["family", "addr", "port", "flags"], kind);
+  const type: ConstantType = family === "ip" ? "ipv4_addr" : family === "ip6" ? "ipv6_addr" : "other";
+  return {
+    ...(family !== undefined && { family: asText(family, "family") }),
+    ...(addr !== undefined && { addr: readExpression(addr, type) }),
     ...(port !== undefined && { port: readExpression(port, "inet_service") }),
     ...(flags !== undefined && { flags: asFlags(flags, "flags") }),
   };
-  if (isSeveral(dnat.addr) || isSeveral(dnat.port)) throw notUnderstood("dnat to several addresses", addr);
-  return dnat;
-}
-
-/** Tables of the family `inet` name the family of the packets that a statement translates. */
-function familyOf(family: unknown): { readonly family?: string } {
-  return family === undefined ? {} : { family: asText(family, "family") };
-}
-
-function readAddress(family: unknown, addr: unknown): AnyExpression {
-  const type: ConstantType = family === "ip" ? "ipv4_addr" : family === "ip6" ? "ipv6_addr" : "other";
-  return readExpression(addr, type);
 }
 
 function isSeveral(target: AnyExpression | undefined): boolean {

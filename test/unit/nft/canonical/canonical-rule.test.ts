@@ -142,12 +142,17 @@ describe("canonicalRule", () => {
   test.each([
     ["a statement", { log: null }],
     ["an option of a known statement", { dnat: { family: "ip", addr: "10.0.0.1", flags: "random" } }],
+    ["a dnat without an address", { dnat: { family: "ip" } }],
     ["an expression", match({ rt: { key: "mtu" } }, 1)],
     ["an address", match(saddr, "10.0.0")],
     ["a reject", { reject: { type: "icmp", expr: "host-unreachable" } }],
     ["a mark", match(mark, "many")],
     ["a seed that the kernel chose", match({ jhash: { mod: 2, expr: saddr } }, 0)],
     ["a DSCP value", { mangle: { key: { payload: { protocol: "ip", field: "dscp" } }, value: "many" } }],
+    [
+      "prefixes written into a rule",
+      match({ concat: [saddr, mark] }, { set: [{ concat: [prefix("10.0.0.0", 8), 5] }] }),
+    ],
     ["a TTL", { mangle: { key: { payload: { protocol: "ip", field: "ttl" } }, value: 7 } }],
   ])("refuses %s that it does not know", (_, statement) => {
     expect(() => canonicalRule([statement])).toThrowError(expect.objectContaining({ code: "NFT_OUTPUT" }));
