@@ -93,6 +93,15 @@ export function own(name: string, description: string): FieldFlag {
   return { name, description, wins: "flag", isOwn: true };
 }
 
+/** The same with the name of its field: `--max-elements` sets `nftProxy.maxElements`. */
+function ownOf(path: string, description: string): FieldFlag {
+  const name = path.slice(path.indexOf(".") + 1);
+  return own(
+    name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`),
+    description,
+  );
+}
+
 /** A field of the configuration file. */
 export interface Field {
   /** Path of the field: `conntrack.min`. */
@@ -132,7 +141,8 @@ export interface Option<Value> {
 export interface Row {
   readonly path: string;
   readonly preset: unknown;
-  readonly flag?: FieldFlag;
+  /** A text describes a flag that kube-proxy does not have, with the name of the field. */
+  readonly flag?: FieldFlag | string;
   readonly reload?: "now" | undefined;
   readonly isUnset?: Field["isUnset"];
   readonly note?: string;
@@ -152,8 +162,9 @@ interface Kind<Raw, Value> {
 
 /** Returns the option of one row. */
 export function optionOf<Raw, Value>(row: Row, kind: Kind<Raw, Value>): Option<Value> {
-  const flag = row.flag && kind.values ? { values: kind.values, ...row.flag } : row.flag;
   const { path, preset, note, isUnset = kind.isUnset, reload, warning } = row;
+  const given = typeof row.flag === "string" ? ownOf(path, row.flag) : row.flag;
+  const flag = given && { ...(kind.values && { values: kind.values }), ...given };
   const flags = flag === undefined ? [] : [fieldFlag(flag, kind.flagType, path)];
   const more = { ...(isUnset && { isUnset }), ...(note && { note }), ...(warning && { warning }) };
   return {
@@ -183,7 +194,7 @@ export function text(
 ): Option<string> {
   const { format, parse = same } = row;
   const schema = { type: "string", ...(format !== undefined && { format }) };
-  const unset = row.flag?.takesEmpty ? {} : { isUnset: isEmpty };
+  const unset = typeof row.flag === "object" && row.flag.takesEmpty ? {} : { isUnset: isEmpty };
   return optionOf(row, { schema, flagType: "string", ...unset, parse, print: same });
 }
 

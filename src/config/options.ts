@@ -177,7 +177,7 @@ export const OPTIONS = {
     path: "nftProxy.fullResyncPeriod",
     format: "timer-duration-not-zero",
     preset: "1h0m0s",
-    flag: own("full-resync-period", "Time between two full comparisons with the kernel"),
+    flag: "Time between two full comparisons with the kernel",
     reload: "now",
   }),
   conntrack: {
@@ -266,10 +266,7 @@ export const OPTIONS = {
     {
       path: "nftProxy.features",
       preset: ["none"],
-      flag: own(
-        "features",
-        `Features that annotations may use: all, none, or some of ${FEATURE_NAMES.join(", ")}; with @NAMESPACE only in this namespace`,
-      ),
+      flag: `Features that annotations may use: all, none, or some of ${FEATURE_NAMES.join(", ")}; with @NAMESPACE only in this namespace`,
     },
     {
       schema: { type: "array", items: { type: "string", format: "feature" } },
@@ -283,19 +280,13 @@ export const OPTIONS = {
     path: "nftProxy.affinityMapSize",
     between: [1, MOST_32_BITS],
     preset: 1_048_576,
-    flag: own(
-      "affinity-map-size",
-      "Maximum number of clients that session affinity remembers, per IP family",
-    ),
+    flag: "Maximum number of clients that session affinity remembers, per IP family",
   }),
   maxAffinityTimeoutMs: duration({
     path: "nftProxy.maxAffinityTimeout",
     format: "affinity-timeout",
     preset: "24h0m0s",
-    flag: own(
-      "max-affinity-timeout",
-      "Longest timeout of session affinity; a Service with a longer timeoutSeconds has this one (1s to 24h)",
-    ),
+    flag: "Longest timeout of session affinity; a Service with a longer timeoutSeconds has this one (1s to 24h)",
     reload: "now",
   }),
   /** The options that only one feature has. */
@@ -304,30 +295,21 @@ export const OPTIONS = {
     path: "nftProxy.maxServiceElements",
     between: [1, MOST_32_BITS],
     preset: MAX_SERVICE_ELEMENTS,
-    flag: own(
-      "max-service-elements",
-      "Maximum number of elements in the kernel for one Service, counted from its ports, addresses and endpoints; beyond it, it gets no rules",
-    ),
+    flag: "Maximum number of elements in the kernel for one Service, counted from its ports, addresses and endpoints; beyond it, it gets no rules",
     reload: "now",
   }),
   maxElements: integer({
     path: "nftProxy.maxElements",
     between: [1, MOST_ELEMENTS],
     preset: SHARED_BUDGET.maxElements,
-    flag: own(
-      "max-elements",
-      "Maximum number of elements in the kernel for all Services together; beyond it, the newest Services get no rules",
-    ),
+    flag: "Maximum number of elements in the kernel for all Services together; beyond it, the newest Services get no rules",
     reload: "now",
   }),
   maxNamespaceElements: integer({
     path: "nftProxy.maxNamespaceElements",
     between: [1, MOST_ELEMENTS],
     preset: SHARED_BUDGET.maxNamespaceElements,
-    flag: own(
-      "max-namespace-elements",
-      "Maximum number of elements in the kernel for the Services of one namespace; beyond it, its newest Services get no rules",
-    ),
+    flag: "Maximum number of elements in the kernel for the Services of one namespace; beyond it, its newest Services get no rules",
     reload: "now",
   }),
   /** A second address of the health checks; undefined for none. */
@@ -354,7 +336,7 @@ export const OPTIONS = {
     path: "nftProxy.nftPath",
     format: "path",
     preset: "nft",
-    flag: own("nft-path", "The nft program: a path, or a name that is looked up in PATH"),
+    flag: "The nft program: a path, or a name that is looked up in PATH",
   }),
 };
 

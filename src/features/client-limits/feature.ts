@@ -1,4 +1,4 @@
-import { integer, MOST_32_BITS, own } from "../../base/option.ts";
+import { integer, MOST_32_BITS } from "../../base/option.ts";
 import type { Feature } from "../seam/feature.ts";
 import {
   type ClientLimits,
@@ -38,10 +38,7 @@ export const clientLimits: Feature = {
       path: "nftProxy.maxLimitedClients",
       between: [1, MOST_32_BITS],
       preset: DEFAULT_MOST_CLIENTS,
-      flag: own(
-        "max-limited-clients",
-        "Maximum number of clients, by Service port, whose connections are counted for the annotations nft-proxy.io/max-connections-per-client and new-connections-per-client, per IP family",
-      ),
+      flag: "Maximum number of clients, by Service port, whose connections are counted for the annotations nft-proxy.io/max-connections-per-client and new-connections-per-client, per IP family",
     }),
   },
   ruleset: rules,

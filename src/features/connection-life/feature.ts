@@ -1,4 +1,4 @@
-import { boolean, own } from "../../base/option.ts";
+import { boolean } from "../../base/option.ts";
 import type { Feature } from "../seam/feature.ts";
 import {
   DRAIN_TIMEOUT_ANNOTATION,
@@ -37,10 +37,7 @@ export const connectionLife: Feature = {
     resetVanished: boolean({
       path: "nftProxy.resetVanished",
       preset: false,
-      flag: own(
-        "reset-vanished",
-        "Answer packets to TCP endpoints that left every EndpointSlice with a reset, instead of silence; the default of the annotation nft-proxy.io/on-endpoint-removed",
-      ),
+      flag: "Answer packets to TCP endpoints that left every EndpointSlice with a reset, instead of silence; the default of the annotation nft-proxy.io/on-endpoint-removed",
     }),
   },
   ruleset: rules,

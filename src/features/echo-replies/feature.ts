@@ -1,4 +1,4 @@
-import { boolean, own } from "../../base/option.ts";
+import { boolean } from "../../base/option.ts";
 import { verdictTarget } from "../../nft/elements.ts";
 import type { Feature, Finding } from "../seam/feature.ts";
 import { ANSWER_INSIDE, ANSWER_PING, PING_IPS } from "./answers.ts";
@@ -20,10 +20,7 @@ export const echoReplies: Feature = {
     answerPing: boolean({
       path: "nftProxy.answerPing",
       preset: false,
-      flag: own(
-        "answer-ping",
-        "Answer pings (ICMP and ICMPv6 echo requests) to cluster IPs, external IPs and load-balancer IPs of Services that have endpoints",
-      ),
+      flag: "Answer pings (ICMP and ICMPv6 echo requests) to cluster IPs, external IPs and load-balancer IPs of Services that have endpoints",
     }),
   },
   ruleset: rules,

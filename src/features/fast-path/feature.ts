@@ -1,4 +1,4 @@
-import { boolean, integer, MOST_31_BITS, optionOf, own } from "../../base/option.ts";
+import { boolean, integer, MOST_31_BITS, optionOf } from "../../base/option.ts";
 import { counted } from "../../base/text.ts";
 import { flowtableAddition } from "../../nft/transaction.ts";
 import { flowtableOf } from "../../ruleset/node-context.ts";
@@ -21,28 +21,19 @@ export const fastPath: Feature = {
     fastPath: boolean({
       path: "nftProxy.fastPath",
       preset: false,
-      flag: own(
-        "fast-path",
-        "Forward established connections past the network stack's later steps; other software's rules do not see them",
-      ),
+      flag: "Forward established connections past the network stack's later steps; other software's rules do not see them",
     }),
     fastPathAfter: integer({
       path: "nftProxy.fastPathAfter",
       between: [1, MOST_31_BITS],
       preset: DEFAULT_AFTER,
-      flag: own(
-        "fast-path-after",
-        "Average number of a client's packets after which a connection takes the fast path",
-      ),
+      flag: "Average number of a client's packets after which a connection takes the fast path",
     }),
     fastPathInterfaces: optionOf<readonly string[], readonly string[]>(
       {
         path: "nftProxy.fastPathInterfaces",
         preset: [],
-        flag: own(
-          "fast-path-interfaces",
-          "Network interfaces with a fast path, a final * stands for any text; by default all Ethernet interfaces except ports of bridges and bonds",
-        ),
+        flag: "Network interfaces with a fast path, a final * stands for any text; by default all Ethernet interfaces except ports of bridges and bonds",
       },
       {
         schema: { type: "array", items: { type: "string", format: FORMAT } },

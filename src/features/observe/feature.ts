@@ -1,4 +1,4 @@
-import { choice, own } from "../../base/option.ts";
+import { choice } from "../../base/option.ts";
 import type { Feature } from "../seam/feature.ts";
 import { accountingSettings, MODES, modeOf } from "./accounting.ts";
 import { command } from "./command.ts";
@@ -13,10 +13,7 @@ export const observe: Feature = {
       path: "nftProxy.observe",
       words: MODES,
       preset: "off",
-      flag: own(
-        "observe",
-        "Metrics of connections by Service: off, connections (with what the kernel counts) or accounting (also makes the kernel count bytes and times: nf_conntrack_acct, nf_conntrack_timestamp)",
-      ),
+      flag: "Metrics of connections by Service: off, connections (with what the kernel counts) or accounting (also makes the kernel count bytes and times: nf_conntrack_acct, nf_conntrack_timestamp)",
     }),
   },
   kernelSettings: accountingSettings,

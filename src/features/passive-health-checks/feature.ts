@@ -1,5 +1,5 @@
 import { durationText } from "../../base/duration.ts";
-import { optionOf, own, valid } from "../../base/option.ts";
+import { optionOf, valid } from "../../base/option.ts";
 import { counted, listTextOf } from "../../base/text.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { AnnotatedObject, Feature, NotedConnection, Parsed } from "../seam/feature.ts";
@@ -23,10 +23,7 @@ const passiveHealthCheck = optionOf<string, PassiveHealthSetting>(
   {
     path: "nftProxy.passiveHealthCheck",
     preset: "off",
-    flag: own(
-      "passive-health-check",
-      'Watch whether TCP endpoints answer, for Services without the annotation nft-proxy.io/passive-health-check: off, on, or a list such as "failures=3,interval=1s,eject=10s,max-ejected=50%"',
-    ),
+    flag: 'Watch whether TCP endpoints answer, for Services without the annotation nft-proxy.io/passive-health-check: off, on, or a list such as "failures=3,interval=1s,eject=10s,max-ejected=50%"',
   },
   {
     schema: { type: "string", format: FORMAT },

@@ -1,4 +1,4 @@
-import { choice, integer, MOST_32_BITS, own } from "../../base/option.ts";
+import { choice, integer, MOST_32_BITS } from "../../base/option.ts";
 import type { Feature } from "../seam/feature.ts";
 import { FEATURE, PORT_RANGES_ANNOTATION, parsePortRanges } from "./parse.ts";
 import { MOST_RANGES, PORT_RANGE_ADDRESSES, rules } from "./rules.ts";
@@ -24,20 +24,14 @@ export const portRanges: Feature = {
       path: "nftProxy.portRanges",
       words: PORT_RANGE_ADDRESSES,
       preset: "virtual",
-      flag: own(
-        "port-ranges",
-        "Addresses at which port ranges are served: virtual (all but this node's own), or all",
-      ),
+      flag: "Addresses at which port ranges are served: virtual (all but this node's own), or all",
       reload: "now",
     }),
     maxPortRanges: integer({
       path: "nftProxy.maxPortRanges",
       between: [1, MOST_32_BITS],
       preset: MOST_RANGES,
-      flag: own(
-        "max-port-ranges",
-        "Maximum number of port ranges of all Services of one IP family, counted for each address; beyond it, the ranges of the newest Services are not served",
-      ),
+      flag: "Maximum number of port ranges of all Services of one IP family, counted for each address; beyond it, the ranges of the newest Services are not served",
       reload: "now",
     }),
   },

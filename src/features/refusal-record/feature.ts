@@ -1,4 +1,4 @@
-import { integer, MOST_32_BITS, own } from "../../base/option.ts";
+import { integer, MOST_32_BITS } from "../../base/option.ts";
 import type { Feature } from "../seam/feature.ts";
 import { RefusalPoller } from "./refusal-poller.ts";
 import { newRefusals, readEntries, readRefusals } from "./refused-set.ts";
@@ -12,10 +12,7 @@ export const refusalRecord: Feature = {
       path: "nftProxy.refusalLogSize",
       between: [0, MOST_32_BITS],
       preset: 65_536,
-      flag: own(
-        "refusal-log-size",
-        "Maximum number of refused and dropped connections, by client and frontend, to remember per IP family; 0 for none",
-      ),
+      flag: "Maximum number of refused and dropped connections, by client and frontend, to remember per IP family; 0 for none",
     }),
   },
   ruleset: rules,

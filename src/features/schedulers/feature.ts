@@ -1,4 +1,4 @@
-import { choice, own } from "../../base/option.ts";
+import { choice } from "../../base/option.ts";
 import type { Feature } from "../seam/feature.ts";
 import { IPVS_FIELDS, ipvsPart, presetScheduler } from "./ipvs.ts";
 import { rules } from "./rules.ts";
@@ -17,10 +17,7 @@ const scheduler = choice({
   path: "nftProxy.scheduler",
   words: SCHEDULERS,
   preset: presetScheduler,
-  flag: own(
-    "scheduler",
-    "How Services without the annotation nft-proxy.io/scheduler choose endpoints: random, round-robin, source-hash or flow-hash",
-  ),
+  flag: "How Services without the annotation nft-proxy.io/scheduler choose endpoints: random, round-robin, source-hash or flow-hash",
   reload: "now",
 });
 

@@ -1,4 +1,4 @@
-import { choice, own } from "../../base/option.ts";
+import { choice } from "../../base/option.ts";
 import type { Settings } from "../../ruleset/node-context.ts";
 import type { Feature } from "../seam/feature.ts";
 import { createDaemonPart } from "./daemon-part.ts";
@@ -20,10 +20,7 @@ export const serviceCounters: Feature = {
       path: "nftProxy.serviceCounters",
       words: ["off", "services", "endpoints"],
       preset: "off",
-      flag: own(
-        FEATURE,
-        "Count new connections: off, services (per Service port) or endpoints (per endpoint, too)",
-      ),
+      flag: "Count new connections: off, services (per Service port) or endpoints (per endpoint, too)",
     }),
   },
   ruleset: {
