@@ -68,31 +68,15 @@ export class AttributeView {
     return at + HEADER;
   }
 
-  /** The content of an 8-bit attribute. @throws MalformedMessage */
-  number8(at: number, end: number): number {
-    if (end - at !== HEADER + 1) throw new MalformedMessage("number that is not of 8 bits");
-    return this.#bytes.readUInt8(at + HEADER);
-  }
-
-  /** The content of a 16-bit attribute, in network byte order. @throws MalformedMessage */
-  number16(at: number, end: number): number {
-    if (end - at !== HEADER + 2) throw new MalformedMessage("number that is not of 16 bits");
-    return this.#bytes.readUInt16BE(at + HEADER);
-  }
-
   /**
-   * The content of a 32-bit attribute, in network byte order like all of nftables' numbers.
-   * @throws MalformedMessage
+   * The content of an attribute with a number, in network byte order as all of them are here; not exact
+   * beyond 2^53. @throws MalformedMessage for another size
    */
-  number32(at: number, end: number): number {
-    if (end - at !== HEADER + 4) throw new MalformedMessage("number that is not of 32 bits");
-    return this.#bytes.readUInt32BE(at + HEADER);
-  }
-
-  /** The same for 64 bits; not exact beyond 2^53. @throws MalformedMessage */
-  number64(at: number, end: number): number {
-    if (end - at !== HEADER + 8) throw new MalformedMessage("number that is not of 64 bits");
-    return this.#bytes.readUInt32BE(at + HEADER) * 2 ** 32 + this.#bytes.readUInt32BE(at + HEADER + 4);
+  number(at: number, end: number, bits: 8 | 16 | 32 | 64): number {
+    if (end - at !== HEADER + bits / 8) throw new MalformedMessage(`number that is not of ${bits} bits`);
+    const from = at + HEADER;
+    if (bits < 64) return this.#bytes.readUIntBE(from, bits / 8);
+    return this.#bytes.readUInt32BE(from) * 2 ** 32 + this.#bytes.readUInt32BE(from + 4);
   }
 
   /** The content of a text attribute, up to its first zero byte. */

@@ -123,14 +123,14 @@ export function readFlow(view: AttributeView, from: number, limit: number, famil
   view.each(from, limit, (type, at, end) => {
     if (type === FLOW_ORIGINAL) original = readTuple(view, at, end, family);
     else if (type === REPLY) reply = readTuple(view, at, end, family);
-    else if (type === STATUS) status = view.number32(at, end);
+    else if (type === STATUS) status = view.number(at, end, 32);
     else if (type === STATE) state = readState(view, at, end);
-    else if (type === FLOW_TIMEOUT) remaining = view.number32(at, end);
-    else if (type === MARK) mark = view.number32(at, end);
+    else if (type === FLOW_TIMEOUT) remaining = view.number(at, end, 32);
+    else if (type === MARK) mark = view.number(at, end, 32);
     else if (type === ORIGINAL_COUNTS) sent = readCounts(view, at, end);
     else if (type === REPLY_COUNTS) received = readCounts(view, at, end);
-    else if (type === ID) id = view.number32(at, end);
-    else if (type === FLOW_ZONE) zone = view.number16(at, end);
+    else if (type === ID) id = view.number(at, end, 32);
+    else if (type === FLOW_ZONE) zone = view.number(at, end, 16);
     else if (type === TIMES) [startedAt, stoppedAt] = readTimes(view, at, end);
   });
   if (original === undefined || reply === undefined) throw new MalformedMessage("flow without addresses");
@@ -163,7 +163,7 @@ export function readFlowState(view: AttributeView, from: number, limit: number):
   let status = 0;
   let state: string | undefined;
   view.each(from, limit, (type, at, end) => {
-    if (type === STATUS) status = view.number32(at, end);
+    if (type === STATUS) status = view.number(at, end, 32);
     else if (type === STATE) state = readState(view, at, end);
   });
   return { state: state ?? stateOf(status), isAnswered: (status & SEEN_REPLY) !== 0 };
@@ -184,7 +184,7 @@ function readTuple(view: AttributeView, from: number, limit: number, family: Fam
     destination: { address: "", port: 0 },
   };
   view.each(view.content(from), limit, (part, start, until) => {
-    if (part === TUPLE_ZONE) tuple.zone = view.number16(start, until);
+    if (part === TUPLE_ZONE) tuple.zone = view.number(start, until, 16);
     // Other parts need not have parts of their own.
     if (part !== TUPLE_ADDRESSES && part !== TUPLE_PROTOCOL) return;
     view.each(view.content(start), until, (type, at, end) => {
@@ -192,9 +192,9 @@ function readTuple(view: AttributeView, from: number, limit: number, family: Fam
         const text = decodedAddress(family, view.latin1(at, end));
         if (text === undefined) throw new MalformedMessage("address of another family");
         tuple[SOURCES.has(type) ? "source" : "destination"].address = text;
-      } else if (type === PROTOCOL_NUMBER) tuple.protocol = view.number8(at, end);
-      else if (type === SOURCE_PORT) tuple.source.port = view.number16(at, end);
-      else if (type === DESTINATION_PORT) tuple.destination.port = view.number16(at, end);
+      } else if (type === PROTOCOL_NUMBER) tuple.protocol = view.number(at, end, 8);
+      else if (type === SOURCE_PORT) tuple.source.port = view.number(at, end, 16);
+      else if (type === DESTINATION_PORT) tuple.destination.port = view.number(at, end, 16);
     });
   });
   return tuple;
@@ -206,7 +206,7 @@ function readState(view: AttributeView, from: number, limit: number): string | u
     const names = STATES.get(protocol);
     if (names === undefined) return;
     view.each(view.content(start), until, (type, at, end) => {
-      if (type === STATE_NUMBER) state = names[view.number8(at, end)];
+      if (type === STATE_NUMBER) state = names[view.number(at, end, 8)];
     });
   });
   return state;
@@ -215,8 +215,8 @@ function readState(view: AttributeView, from: number, limit: number): string | u
 function readCounts(view: AttributeView, from: number, limit: number) {
   const counts = { packets: 0, bytes: 0 };
   view.each(view.content(from), limit, (type, at, end) => {
-    if (type === COUNTED_PACKETS) counts.packets = view.number64(at, end);
-    else if (type === COUNTED_BYTES) counts.bytes = view.number64(at, end);
+    if (type === COUNTED_PACKETS) counts.packets = view.number(at, end, 64);
+    else if (type === COUNTED_BYTES) counts.bytes = view.number(at, end, 64);
   });
   return counts;
 }
@@ -224,8 +224,8 @@ function readCounts(view: AttributeView, from: number, limit: number) {
 function readTimes(view: AttributeView, from: number, limit: number): (number | undefined)[] {
   let [startedAt, stoppedAt]: (number | undefined)[] = [];
   view.each(view.content(from), limit, (type, at, end) => {
-    if (type === START) startedAt = view.number64(at, end) / 1e6;
-    else if (type === STOP) stoppedAt = view.number64(at, end) / 1e6;
+    if (type === START) startedAt = view.number(at, end, 64) / 1e6;
+    else if (type === STOP) stoppedAt = view.number(at, end, 64) / 1e6;
   });
   return [startedAt, stoppedAt];
 }

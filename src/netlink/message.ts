@@ -228,8 +228,8 @@ function readGeneration(view: AttributeView, from: number, limit: number) {
   let pid = 0;
   let program = "";
   view.each(from, limit, (type, at, end) => {
-    if (type === GENERATION_ID) generation = view.number32(at, end);
-    else if (type === GENERATION_PID) pid = view.number32(at, end);
+    if (type === GENERATION_ID) generation = view.number(at, end, 32);
+    else if (type === GENERATION_PID) pid = view.number(at, end, 32);
     else if (type === GENERATION_PROGRAM) program = view.text(at, end);
   });
   if (generation === undefined) throw new MalformedMessage("generation without a number");

@@ -72,9 +72,9 @@ function readElement(view: AttributeView, from: number, limit: number): RawEleme
     const content = view.content(at);
     if (type === ELEM_KEY) key = readData(view, content, end);
     else if (type === ELEM_DATA) value = readData(view, content, end);
-    else if (type === ELEM_FLAGS) flags = view.number32(at, end);
-    else if (type === ELEM_TIMEOUT) timeoutMs = view.number64(at, end);
-    else if (type === ELEM_EXPIRATION) expiresMs = view.number64(at, end);
+    else if (type === ELEM_FLAGS) flags = view.number(at, end, 32);
+    else if (type === ELEM_TIMEOUT) timeoutMs = view.number(at, end, 64);
+    else if (type === ELEM_EXPIRATION) expiresMs = view.number(at, end, 64);
     else if (type === ELEM_KEY_END) keyEnd = readData(view, content, end);
     else if (type === ELEM_EXPR) packets ??= readExpression(view, content, end);
     else if (type === ELEM_EXPRESSIONS) packets ??= firstCounter(view, content, end);
@@ -109,7 +109,7 @@ function readVerdict(view: AttributeView, from: number, limit: number): string {
   for (let at = from; at < limit; ) {
     const end = view.end(at, limit);
     const type = view.type(at);
-    if (type === VERDICT_CODE) code = view.number32(at, end) | 0;
+    if (type === VERDICT_CODE) code = view.number(at, end, 32) | 0;
     else if (type === VERDICT_CHAIN) chain = view.text(at, end);
     at += padded(end - at);
   }
@@ -147,7 +147,7 @@ function readCounter(view: AttributeView, from: number, limit: number): number {
   let packets = 0;
   for (let at = from; at < limit; ) {
     const end = view.end(at, limit);
-    if (view.type(at) === COUNTER_PACKETS) packets = view.number64(at, end);
+    if (view.type(at) === COUNTER_PACKETS) packets = view.number(at, end, 64);
     at += padded(end - at);
   }
   return packets;
