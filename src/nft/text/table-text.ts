@@ -30,26 +30,26 @@ const ALIGNED = ",\n\t\t\t     ";
  * every element has its own line.
  */
 export function tableText(table: Table, comments: Comments = {}): string {
-  const sets = [...table.sets.values()].map((set) => setText(set, comments));
-  const timeouts = [...(table.timeouts?.values() ?? [])].map((policy) => timeoutsText(table, policy));
-  const flowtables = table.flowtable === undefined ? [] : [flowtableText(table.flowtable)];
-  const chains = [...table.chains.values()].map((chain) => chainText(chain, comments));
-  return `table ${table.family} ${table.name} {\n${[...timeouts, ...sets, ...flowtables, ...chains].join("\n")}}\n`;
+  const { family, name, timeouts = new Map<string, TimeoutPolicy>(), sets, flowtable, chains } = table;
+  const objects = [
+    ...Array.from(timeouts.values(), (one) => blockText(`ct timeout ${one.name}`, timeoutLines(table, one))),
+    ...Array.from(sets.values(), (set) => setText(set, comments)),
+    ...(flowtable ? [blockText(`flowtable ${flowtable.name}`, [flowtableLine(flowtable)])] : []),
+    ...Array.from(chains.values(), (chain) => chainText(chain, comments)),
+  ];
+  return `table ${family} ${name} {\n${objects.join("\n")}}\n`;
 }
 
 /** Formats a set or map with its elements as in a table's listing. */
 export function setText({ spec, elements }: ElementSet, comments: Comments = {}): string {
-  return [
-    `\t${spec.value === undefined ? "set" : "map"} ${spec.name} {\n`,
-    ...declarationLines(spec).map((line) => `\t\t${line}\n`),
-    elements.size === 0 ? "" : `\t\telements = ${elementsText(spec, elements, comments)}\n`,
-    "\t}\n",
-  ].join("");
+  const filled = elements.size === 0 ? [] : [`elements = ${elementsText(spec, elements, comments)}`];
+  const kind = spec.value === undefined ? "set" : "map";
+  return blockText(`${kind} ${spec.name}`, [...declarationLines(spec), ...filled]);
 }
 
-function timeoutsText(table: Pick<Table, "family">, policy: TimeoutPolicy): string {
-  const lines = timeoutLines(table, policy).map((line) => `\t\t${line}\n`);
-  return `\tct timeout ${policy.name} {\n${lines.join("")}\t}\n`;
+/** An object of a table: `set NAME { LINES }`. */
+function blockText(head: string, lines: readonly string[], comment = ""): string {
+  return `\t${head} {${comment}\n${lines.map((line) => `\t\t${line}\n`).join("")}\t}\n`;
 }
 
 /** The declaration of an object with timeouts in lines, without those that are nft's defaults. */
@@ -61,10 +61,6 @@ export function timeoutLines(
   const states = Object.entries(policy).filter(([state, seconds]) => seconds !== defaults[state]);
   const texts = states.map(([state, seconds]) => `${state} : ${durationText(seconds)}`);
   return [`protocol ${protocol}`, `l3proto ${family}`, `policy = { ${texts.join(", ")} }`];
-}
-
-function flowtableText(flowtable: Flowtable): string {
-  return `\tflowtable ${flowtable.name} {\n\t\t${flowtableLine(flowtable)}\n\t}\n`;
 }
 
 /** The declaration of a flow table without devices: `hook ingress priority filter`. */
@@ -161,12 +157,8 @@ function dataText(types: readonly DataType[], text: string): string {
 
 /** Formats a chain with its rules as in a table's listing. */
 export function chainText({ name, base, rules }: Chain, comments: Comments = {}): string {
-  return [
-    `\tchain ${name} {${commentText(comments.chain?.(name))}\n`,
-    base === undefined ? "" : `\t\t${baseChainText(base)};\n`,
-    ...rules.map((rule) => `\t\t${ruleText(rule)}\n`),
-    "\t}\n",
-  ].join("");
+  const lines = [...(base === undefined ? [] : [`${baseChainText(base)};`]), ...rules.map(ruleText)];
+  return blockText(`chain ${name}`, lines, commentText(comments.chain?.(name)));
 }
 
 /** Formats the hook of a base chain: `type nat hook prerouting priority dstnat; policy accept`. */
