@@ -29,23 +29,20 @@ function note({ service, spec }: ServicePort): string | undefined {
   const fate = isTcp ? "are reset" : "move to another endpoint";
   const removed = `connections to an endpoint that left are ${onEndpointRemoved === "keep" ? "kept" : "reset"} (annotation ${ON_REMOVED_ANNOTATION})`;
   const sentences = [
-    ...(onEndpointRemoved === undefined || !isTcp ? [] : [removed]),
-    ...(drainTimeoutMs === undefined
-      ? []
-      : [
-          `connections to a terminating endpoint ${fate} after ${durationText(drainTimeoutMs / 1000)} (annotation ${DRAIN_TIMEOUT_ANNOTATION})`,
-        ]),
+    onEndpointRemoved !== undefined && isTcp && removed,
+    drainTimeoutMs !== undefined &&
+      `connections to a terminating endpoint ${fate} after ${durationText(drainTimeoutMs / 1000)} (annotation ${DRAIN_TIMEOUT_ANNOTATION})`,
   ];
-  return sentences.length === 0 ? undefined : sentences.join("; ");
+  return sentences.filter(Boolean).join("; ") || undefined;
 }
 
 function badge(service: Service): string | undefined {
   const { onEndpointRemoved, drainTimeoutMs } = connectionLifeOf(service);
   const texts = [
-    ...(onEndpointRemoved === undefined ? [] : [`on removal: ${onEndpointRemoved}`]),
-    ...(drainTimeoutMs === undefined ? [] : [`drain timeout ${formatDuration(drainTimeoutMs)}`]),
+    onEndpointRemoved !== undefined && `on removal: ${onEndpointRemoved}`,
+    drainTimeoutMs !== undefined && `drain timeout ${formatDuration(drainTimeoutMs)}`,
   ];
-  return texts.length === 0 ? undefined : texts.join(", ");
+  return texts.filter(Boolean).join(", ") || undefined;
 }
 
 /** Maximum number of endpoints in the notes. */
