@@ -2,14 +2,7 @@ import type { Family } from "../base/family.ts";
 import type { Chain, ElementSet, Ruleset, SetSpec, Table } from "./ast/ruleset.ts";
 import { elementsOf } from "./elements.ts";
 import { SetComparison, type SetDelta } from "./set-comparison.ts";
-import {
-  needsNewTable,
-  type ObjectChange,
-  type ObjectKind,
-  objectChanges,
-  ofKind,
-  withoutChanges,
-} from "./table-objects.ts";
+import { needsNewTable, type ObjectChange, objectChanges, ofKind, withoutChanges } from "./table-objects.ts";
 
 /** The change of one set or map, with everything needed to send it. */
 export interface ElementsDelta extends SetDelta {
@@ -33,13 +26,6 @@ export interface TableDelta {
   readonly mode: "create" | "recreate" | "change";
   readonly objects: readonly ObjectChange[];
   readonly elements: readonly ElementsDelta[];
-}
-
-/** The number of objects that a delta changes, for logs and metrics. */
-export interface DeltaSize {
-  readonly chains: number;
-  readonly sets: number;
-  readonly elements: number;
 }
 
 /** Compares two tables of one family. @returns nothing if they are equal */
@@ -195,13 +181,15 @@ export function hasIntervalKeys({ interval, key }: SetSpec): boolean {
   return interval === true && key.length > 1;
 }
 
-/** Counts the chains, sets and elements that deltas change. */
-export function deltaSize(deltas: readonly TableDelta[]): DeltaSize {
-  let elements = 0;
-  for (const delta of deltas) elements += elementChanges(delta);
-  const count = (kind: ObjectKind) =>
-    deltas.reduce((sum, delta) => sum + ofKind(delta.objects, kind).length, 0);
-  return { chains: count("chain"), sets: count("set"), elements };
+/** Counts the chains, sets and elements that deltas change, for logs and metrics. */
+export function deltaSize(deltas: readonly TableDelta[]) {
+  const sum = (countIn: (delta: TableDelta) => number) =>
+    deltas.reduce((total, delta) => total + countIn(delta), 0);
+  return {
+    chains: sum(({ objects }) => ofKind(objects, "chain").length),
+    sets: sum(({ objects }) => ofKind(objects, "set").length),
+    elements: sum(elementChanges),
+  };
 }
 
 /** Dynamic maps are filled by packets, and never compared. */

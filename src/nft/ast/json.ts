@@ -91,10 +91,16 @@ export type CommonStatement<Other> =
   | { readonly set: UpdateOf<Other> & { readonly set: string; readonly stmt?: readonly ElementStatement[] } }
   /** Counts packets and bytes. */
   | { readonly counter: null }
-  /** `flow add @f`: the flow table forwards later packets of the connection. */
-  | { readonly flow: FlowStatement }
-  /** `ct timeout set "NAME"`: the connection gets the timeouts of an object. */
-  | TimeoutStatement;
+  /**
+   * `flow add @f`: the flow table, named with `@`, forwards later packets of the connection. The kernel
+   * ignores packets that it cannot forward that way.
+   */
+  | { readonly flow: { readonly op: "add"; readonly flowtable: string } }
+  /**
+   * `ct timeout set "NAME"`: a new connection gets the timeouts of an object. The kernel ignores it for other
+   * connections, and for packets of another protocol than the object's.
+   */
+  | { readonly "ct timeout": string };
 
 /** One step of our own rules. */
 export type Statement =
@@ -110,21 +116,6 @@ export interface UpdateOf<Other> {
   readonly elem:
     | ExpressionOf<Other>
     | { readonly elem: { readonly val: ExpressionOf<Other>; readonly timeout: number } };
-}
-
-/** Adds a connection to a flow table. The kernel ignores packets that it cannot forward that way. */
-export interface FlowStatement {
-  readonly op: "add";
-  /** The name with `@`. */
-  readonly flowtable: string;
-}
-
-/**
- * Assigns an object with timeouts to a new connection. The kernel ignores it for other connections, and for
- * packets of another protocol than the object's.
- */
-export interface TimeoutStatement {
-  readonly "ct timeout": string;
 }
 
 /** A statement of an element; the last two continue only with packets beyond their limit. */
