@@ -80,7 +80,7 @@ export interface RulesetPart extends SetsAndChains {
   /** Whether a table always has it. */
   readonly isAlways?: (context: FamilyContext) => boolean;
   /** What it adds beside its other sets and chains while a Service has source ranges. */
-  readonly besideSourceRanges?: SetsAndChains;
+  readonly besideSourceRanges?: Required<SetsAndChains>;
   /** A set that the feature fills itself: see `FamilyState.setKeys`. */
   readonly ownSet?: string;
   /** Whether its rules break connections when that set gets elements: no rule sees those in a flow table. */
@@ -240,8 +240,8 @@ interface OwnRefusal {
 
 /** Sets and maps, and chains. */
 interface SetsAndChains {
-  readonly specs: (context: FamilyContext) => readonly SetSpec[];
-  readonly chains: (context: FamilyContext) => readonly Chain[];
+  readonly specs?: (context: FamilyContext) => readonly SetSpec[];
+  readonly chains?: (context: FamilyContext) => readonly Chain[];
 }
 
 /** Writes a feature's elements for frontends. */

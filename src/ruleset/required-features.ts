@@ -104,13 +104,13 @@ export function partFeatures(part: RulesetPart, needs: FeatureNeeds): RequiredFe
   const objects = parts.flatMap(({ object }) => object ?? []);
   const jumps = own.map((chain): Rule => [{ jump: { target: chain.name } }]);
   const chains: Chain[] = [
-    ...part.chains(CONTEXT),
+    ...(part.chains?.(CONTEXT) ?? []),
     ...own,
     base("nat-prerouting", jumps),
     ...(part.onKnown === undefined ? [] : [base("filter-forward", [[part.onKnown]])]),
   ];
   const transaction = created({
-    ...tableOf(part.specs(CONTEXT), chains),
+    ...tableOf(part.specs?.(CONTEXT) ?? [], chains),
     ...(objects.length > 0 && { timeouts: new Map(objects.map((object) => [object.name, object])) }),
     ...(part.flowtable && { flowtable: part.flowtable(family) }),
   });

@@ -44,7 +44,7 @@ export function setSpecs(context: FamilyContext): SetSpec[] {
     { ...PLAIN, name: NODEPORT_IPS, key: [address] },
     { ...PLAIN, name: HAIRPIN_CONNECTIONS, key: [address, ...frontend] },
     { ...PLAIN, name: NO_ENDPOINTS, key: frontend, value: "verdict" },
-    ...context.features.flatMap((part) => (isInTable(part, context) ? part.specs(context) : [])),
+    ...context.features.flatMap((part) => (isInTable(part, context) ? (part.specs?.(context) ?? []) : [])),
     { ...frontendMap("lists", context), name: LISTS, key: frontend, value: ["classid"] },
     { ...PLAIN, name: BALANCERS, key: ["classid"], value: "verdict" },
     {

@@ -49,7 +49,7 @@ export function staticChains(context: FamilyContext, parts = NO_PARTS): Chain[] 
     ...baseChains(context, features),
     { name: "services", rules: servicesRules(context, kinds) },
     ...kinds.flatMap((kind) => wayChains(context, kind, features, areGuarded)),
-    ...features.flatMap((feature) => feature.chains(context)),
+    ...features.flatMap((feature) => feature.chains?.(context) ?? []),
     ...(areGuarded ? besideSourceRanges.flatMap(({ chains }) => chains(context)) : []),
     {
       name: REJECT_CHAIN,

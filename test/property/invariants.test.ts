@@ -127,7 +127,7 @@ const OF_FEATURES: ReadonlySet<string> = new Set(
   testNodeContext({ settings: { answerPing: true } }).flatMap((context) =>
     context.features
       .flatMap((feature) => [feature, feature.besideSourceRanges ?? []].flat())
-      .flatMap(({ chains }) => chains(context).map(({ name }) => name)),
+      .flatMap(({ chains }) => (chains?.(context) ?? []).map(({ name }) => name)),
   ),
 );
 

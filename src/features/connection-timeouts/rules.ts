@@ -23,7 +23,6 @@ const TIMEOUTS = "connection-timeouts";
 export const rules = {
   name: FEATURE,
   specs: () => [{ name: TIMEOUTS, key: ["classid"], value: "verdict", dynamic: false, counter: false }],
-  chains: () => [],
   // All ways of a service port share one element. Only the first packet of a connection reaches this rule,
   // and the kernel assigns timeouts with no other packet.
   onArrival: [[verdictMap(SERVICE_PORT_ID, TIMEOUTS)]],

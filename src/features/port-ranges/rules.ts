@@ -54,7 +54,6 @@ export const MOST_RANGES = 10_000;
 export const rules: RulesetPart = {
   name: FEATURE,
   specs,
-  chains: () => [],
   intervals: {
     kind: RANGES,
     intervalsOf: rangesOf,

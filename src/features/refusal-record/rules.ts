@@ -28,7 +28,6 @@ export const rules: RulesetPart = {
     // counters.
     return [{ ...PLAIN, name: REFUSED, key, dynamic: true, size: sizeOf(settings) }];
   },
-  chains: () => [],
   // A full set ends only this rule, not the refusal.
   beforeRefusal: ({ family }, conditions) => {
     const val = concat(sourceAddress(family), ...packetFrontend(family));

@@ -29,14 +29,6 @@ export type SlotOwner = Pick<Endpoint, "address" | "port"> & {
   readonly weight: number;
 };
 
-/** The number of endpoints and their weights. */
-export interface Weights {
-  readonly count: number;
-  /** The sum of all weights. */
-  readonly sum: number;
-  readonly lightest: number;
-}
-
 /**
  * The number of slots for some endpoints: enough for 10 each, or for 3 each from 1,639 endpoints on; and up
  * to 4093 for 10 of the lightest by its weight.
@@ -44,15 +36,18 @@ export interface Weights {
  */
 export function slotCount(owners: readonly SlotOwner[]): number {
   const lightest = owners.reduce((least, { weight }) => Math.min(least, weight), Number.POSITIVE_INFINITY);
-  return slotCountOf({ count: owners.length, sum: weightOf(owners), lightest });
+  return slotCountOf(owners.length, weightOf(owners), lightest);
 }
 
 function weightOf(owners: readonly SlotOwner[]): number {
   return owners.reduce((sum, { weight }) => sum + weight, 0);
 }
 
-/** As {@link slotCount}, from totals; more endpoints never get fewer slots. */
-export function slotCountOf({ count, sum, lightest }: Weights): number {
+/**
+ * As {@link slotCount}, from the number of endpoints, the sum of their weights and the lightest; more
+ * endpoints never get fewer slots.
+ */
+export function slotCountOf(count: number, sum: number, lightest: number): number {
   const byWeight = Math.min((SLOTS_EACH * sum) / lightest, MOST_FOR_WEIGHTS);
   const least = Math.max(Math.min(SLOTS_EACH * count, MOST_FOR_TEN), LEAST_SLOTS_EACH * count, byWeight);
   return SLOT_TABLE_SIZES.find((size) => size >= least) ?? 65521;

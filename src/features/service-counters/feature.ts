@@ -25,8 +25,6 @@ export const serviceCounters: Feature = {
   },
   ruleset: {
     name: FEATURE,
-    specs: () => [],
-    chains: () => [],
     counted: ({ settings }) => (countersOf(settings) === "endpoints" ? ["lists", "endpoints"] : ["lists"]),
   },
   createDaemonPart,

@@ -43,7 +43,6 @@ function partFor(value: number, family: FamilyContext["family"]): PortPart {
 const rules: RulesetPart = {
   name: FEATURE,
   specs: () => [{ name: DSCP, key: ["classid"], value: "verdict", dynamic: false, counter: false }],
-  chains: () => [],
   beforeBalancing: [[verdictMap(SERVICE_PORT_ID, DSCP)]],
   isChainOfPort: (name) => /^dscp-\d{1,2}$/.test(name),
   partOf: ({ service, family }) => {

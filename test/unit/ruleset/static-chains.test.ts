@@ -297,7 +297,7 @@ describe("the parts that a table has only while Services need them", () => {
       const known = new Set(chains.map(({ name }) => name as string));
       const sets = [
         ...setSpecs(context),
-        ...[...parts].flatMap((part) => ALL_PARTS[part]?.specs(context) ?? []),
+        ...[...parts].flatMap((part) => ALL_PARTS[part]?.specs?.(context) ?? []),
       ];
       const names = new Set(sets.map(({ name }) => name as string));
       expect(names.size).toBe(sets.length);

@@ -137,7 +137,7 @@ describe("the note on timeouts", () => {
 
   test("says what a flow table changes", () => {
     const flowtable = () => ({ name: "f", hook: "ingress", prio: 0 }) as const;
-    const part = { name: "f", isAlways: () => true, specs: () => [], chains: () => [], flowtable };
+    const part = { name: "f", isAlways: () => true, flowtable };
     const features = [...familyContext("ip").features, part];
     expect(explained({ features }).messages).toEqual([
       `${TIMED}; when it leaves the fast path, it has those of the node until its next packet`,
