@@ -89,23 +89,17 @@ export const KERNEL_TIMEOUTS = Object.fromEntries(
  * The connection timeouts on a node in seconds: the kernel's defaults, and those that the proxy's options
  * replace. Other settings of an administrator (sysctl) are unknown.
  */
-export function nodeTimeouts({
-  tcpEstablishedTimeoutMs,
-  tcpCloseWaitTimeoutMs,
-  udpTimeoutMs,
-  udpStreamTimeoutMs,
-}: ConntrackSettings): Readonly<Record<TimeoutName, number>> {
-  const replaced = (name: TimeoutName, milliseconds: number) => {
-    const seconds = Math.min(Math.floor(milliseconds / 1000), MOST_SECONDS);
-    return seconds > 0 ? { [name]: seconds } : {};
+export function nodeTimeouts(conntrack: ConntrackSettings): Readonly<Record<TimeoutName, number>> {
+  const milliseconds: Partial<Record<TimeoutName, number>> = {
+    "tcp-established": conntrack.tcpEstablishedTimeoutMs,
+    "tcp-close-wait": conntrack.tcpCloseWaitTimeoutMs,
+    udp: conntrack.udpTimeoutMs,
+    "udp-stream": conntrack.udpStreamTimeoutMs,
   };
-  return {
-    ...KERNEL_TIMEOUTS,
-    ...replaced("tcp-established", tcpEstablishedTimeoutMs),
-    ...replaced("tcp-close-wait", tcpCloseWaitTimeoutMs),
-    ...replaced("udp", udpTimeoutMs),
-    ...replaced("udp-stream", udpStreamTimeoutMs),
-  };
+  const seconds = Object.entries(milliseconds)
+    .map(([name, ms]) => [name, Math.min(Math.floor(ms / 1000), MOST_SECONDS)] as const)
+    .filter(([, replaced]) => replaced > 0);
+  return { ...KERNEL_TIMEOUTS, ...Object.fromEntries(seconds) };
 }
 
 /** Maximum that the kernel can hold: it counts in 32 bits of up to 1,000 ticks a second. */

@@ -1,7 +1,10 @@
 import { connect } from "node:net";
 
-/** The result of a TCP connect; `unknown`: this node lacked the resources to connect. */
-export type Answer = "answered" | "refused" | "silent" | "unknown";
+/**
+ * The result of a TCP connect; `failed`: refused, or no answer; `unknown`: this node lacked the resources to
+ * connect.
+ */
+export type Answer = "answered" | "failed" | "unknown";
 
 /** Probes an endpoint. Never rejects. */
 export type Probe = (address: string, port: number) => Promise<Answer>;
@@ -23,9 +26,8 @@ export const probeByConnecting: Probe = (address, port) =>
       resolve(answer);
     };
     socket.once("connect", () => end("answered"));
-    socket.once("timeout", () => end("silent"));
+    socket.once("timeout", () => end("failed"));
     socket.once("error", ({ code = "" }: NodeJS.ErrnoException) => {
-      const otherwise = OWN_ERRORS.includes(code) ? "unknown" : "silent";
-      end(code === "ECONNREFUSED" ? "refused" : otherwise);
+      end(OWN_ERRORS.includes(code) ? "unknown" : "failed");
     });
   });

@@ -128,7 +128,7 @@ function node(addresses: readonly string[] = ALL, apiServers: readonly string[] 
 describe("an endpoint that answers no new connections", () => {
   test("is ejected when it does not answer the daemon either", async () => {
     const { look, count, answers, probed, served, warnings, logger, health } = node();
-    answers.set("10.244.1.2", "refused");
+    answers.set("10.244.1.2", "failed");
     await look();
     count("10.244.1.2", 5, 0, 5);
     await look();
@@ -165,7 +165,7 @@ describe("an endpoint that answers no new connections", () => {
 
   test("is reported as removed after the first sync that began with its ejection", async () => {
     const { look, count, answers, clock, health, sync, left } = node();
-    answers.set("10.244.1.2", "silent");
+    answers.set("10.244.1.2", "failed");
     await look();
     count("10.244.1.2", 3);
     const before = clock.monotonic();
@@ -182,7 +182,7 @@ describe("an endpoint that answers no new connections", () => {
 
   test("is not reported as removed while its Service waits for a later sync", async () => {
     const { look, count, answers, clock, health, sync, left } = node();
-    answers.set("10.244.1.2", "silent");
+    answers.set("10.244.1.2", "failed");
     await look();
     count("10.244.1.2", 3);
     clock.advance(1000);
@@ -214,7 +214,7 @@ describe("an endpoint that answers no new connections", () => {
     count("10.244.1.2", 3);
     await look();
     expect([probed.length, ejected()]).toEqual([1, []]);
-    answers.set("10.244.1.2", "silent");
+    answers.set("10.244.1.2", "failed");
     await look(60);
     expect(ejected()).toEqual(["10.244.1.2"]);
   });
@@ -225,7 +225,7 @@ describe("an endpoint that answers no new connections", () => {
     count("10.244.1.2", 3);
     answerBy(async () => {
       count("10.244.1.2", 1, 1);
-      return "silent";
+      return "failed";
     });
     await look();
     expect(ejected()).toEqual([]);
@@ -238,7 +238,7 @@ describe("an endpoint that answers no new connections", () => {
     answerBy(async () => {
       cache.putSlice(slice({ service: "shop/web", endpoints: [ALL[0] as string] }));
       sync();
-      return "silent";
+      return "failed";
     });
     await look();
     expect([ejected(), cache.ejected.ip.size]).toEqual([[], 0]);
@@ -254,7 +254,7 @@ describe("an endpoint that answers no new connections", () => {
         sync();
       }
       await health.poll();
-      return "silent";
+      return "failed";
     });
     await look();
     await look();
@@ -274,7 +274,7 @@ describe("an endpoint that answers no new connections", () => {
 describe("an ejected endpoint", () => {
   async function ejecting(addresses = ALL) {
     const made = node(addresses);
-    made.answers.set("10.244.1.2", "silent");
+    made.answers.set("10.244.1.2", "failed");
     await made.look();
     made.count("10.244.1.2", 3);
     await made.look();
@@ -301,7 +301,7 @@ describe("an ejected endpoint", () => {
     answers.set("10.244.1.2", "answered");
     await look(10);
     expect(ejected()).toEqual([]);
-    answers.set("10.244.1.2", "refused");
+    answers.set("10.244.1.2", "failed");
     count("10.244.1.2", 3);
     await look();
     expect(ejected()).toEqual(["10.244.1.2"]);
@@ -337,7 +337,7 @@ describe("an ejected endpoint", () => {
     cache.setEjected("ip", "10.244.1.2 . 8080", true, [WEB]);
     sync();
     expect(ejected()).toEqual(["10.244.1.2"]);
-    answers.set("10.244.1.2", "silent");
+    answers.set("10.244.1.2", "failed");
     const times: number[] = [];
     for (let second = 1; second <= 100; second++) {
       const before = probed.length;
@@ -352,14 +352,14 @@ describe("an ejected endpoint", () => {
 
   test("is followed by others up to the allowed share, but never by the last one", async () => {
     const { look, count, answers, ejected, probed } = await ejecting();
-    for (const address of ALL) answers.set(address, "silent");
+    for (const address of ALL) answers.set(address, "failed");
     for (const address of ALL) count(address, 3);
     await look();
     await look();
     expect(ejected()).toHaveLength(2);
     expect(probed.length).toBeLessThanOrEqual(4);
     const alone = node(["10.244.1.2"]);
-    alone.answers.set("10.244.1.2", "silent");
+    alone.answers.set("10.244.1.2", "failed");
     await alone.look();
     alone.count("10.244.1.2", 9);
     await alone.look();
