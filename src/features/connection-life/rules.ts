@@ -2,10 +2,11 @@ import {
   CONNECTION_HAS_DNAT,
   CONNECTION_IS_ESTABLISHED,
   concat,
+  hasTcpFlag,
   matches,
   meta,
 } from "../../nft/ast/expression.ts";
-import type { Expression, Rule, Statement } from "../../nft/ast/json.ts";
+import type { Expression, Rule } from "../../nft/ast/json.ts";
 import type { Chain, DataType, SetSpec } from "../../nft/ast/ruleset.ts";
 import type { FamilyContext, RulesetPart, Settings } from "../../ruleset/node-context.ts";
 import { addressType, PLAIN } from "../../ruleset/set-specs.ts";
@@ -60,10 +61,7 @@ function specs({ family }: Pick<FamilyContext, "family">): readonly SetSpec[] {
  * connection. If there are other endpoints, one of them gets the packet and resets it.
  */
 function resetAmidConnection(): Rule {
-  const isAmid: Statement = {
-    match: { op: "in", left: { payload: { protocol: "tcp", field: "flags" } }, right: "ack" },
-  };
-  return [isAmid, { counter: null }, { reject: { type: "tcp reset" } }];
+  return [hasTcpFlag("ack"), { counter: null }, { reject: { type: "tcp reset" } }];
 }
 
 /**

@@ -2,7 +2,16 @@ import { portNameOf } from "../../model/endpoint.ts";
 import type { EndpointChoice } from "../../model/endpoint-choice.ts";
 import { isLinkLocal, isLoopback, isMulticast, isUnspecified } from "../../model/ip.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import { CONNECTION_HAS_DNAT, concat, masked, matches, meta, payload } from "../../nft/ast/expression.ts";
+import {
+  CONNECTION_HAS_DNAT,
+  concat,
+  hasBit,
+  hasTcpFlag,
+  masked,
+  matches,
+  meta,
+  payload,
+} from "../../nft/ast/expression.ts";
 import type { Rule, Statement } from "../../nft/ast/json.ts";
 import type { Chain, DataType, SetSpec } from "../../nft/ast/ruleset.ts";
 import { splitParts } from "../../nft/elements.ts";
@@ -38,13 +47,7 @@ const MOST_WATCHED = 10_000;
 
 const ORIGINAL: Statement = matches({ ct: { key: "direction" } }, "original");
 
-function hasFlag(right: string): Statement {
-  return { match: { op: "in", left: payload("tcp", "flags"), right } };
-}
-
-const IS_CONFIRMED: Statement = {
-  match: { op: "in", left: { ct: { key: "status" } }, right: "confirmed" },
-};
+const IS_CONFIRMED: Statement = hasBit({ ct: { key: "status" } }, "confirmed");
 
 /** Matches translated connections whose clients have not acknowledged an answer; others are assured. */
 const AWAITS_ANSWER: Statement = matches(
@@ -114,8 +117,8 @@ function chains({ family }: FamilyContext): readonly Chain[] {
       name: COUNT_ANSWERS,
       rules: [
         [ORIGINAL, { return: null }],
-        [hasFlag("syn"), matches(from, `@${ANSWERS}`)],
-        [hasFlag("rst"), matches(from, `@${RESETS}`)],
+        [hasTcpFlag("syn"), matches(from, `@${ANSWERS}`)],
+        [hasTcpFlag("rst"), matches(from, `@${RESETS}`)],
       ],
     },
   ];

@@ -51,20 +51,24 @@ export function withBit(value: Expression, mask: number, bit: number): Expressio
   return { "|": [masked(value, mask + bit), bit] };
 }
 
+/** Continues only with packets whose left side, a set of bits, has one. */
+export function hasBit(left: Expression, bit: string): Statement {
+  return { match: { op: "in", left, right: bit } };
+}
+
+/** Matches TCP packets with a flag. */
+export function hasTcpFlag(flag: "ack" | "rst" | "syn"): Statement {
+  return hasBit(payload("tcp", "flags"), flag);
+}
+
 /** Matches packets that start no connection: of known connections, or of none. */
-export const CONNECTION_IS_NOT_NEW: Statement = {
-  match: { op: "!=", left: { ct: { key: "state" } }, right: "new" },
-};
+export const CONNECTION_IS_NOT_NEW: Statement = differs({ ct: { key: "state" } }, "new");
 
 /** Matches packets of connections with packets in both directions. */
-export const CONNECTION_IS_ESTABLISHED: Statement = {
-  match: { op: "in", left: { ct: { key: "state" } }, right: "established" },
-};
+export const CONNECTION_IS_ESTABLISHED: Statement = hasBit({ ct: { key: "state" } }, "established");
 
 /** Matches connections with a translated destination, by us or other software. */
-export const CONNECTION_HAS_DNAT: Statement = {
-  match: { op: "in", left: { ct: { key: "status" } }, right: "dnat" },
-};
+export const CONNECTION_HAS_DNAT: Statement = hasBit({ ct: { key: "status" } }, "dnat");
 
 /** Sets a property of the packet. */
 export function assign(key: Expression, value: Expression): Statement {
