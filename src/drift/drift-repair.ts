@@ -20,17 +20,6 @@ export interface DriftRepairParts {
   readonly reconciler: Pick<Reconciler, "state">;
 }
 
-/** A change of our tables by another program. */
-interface Drift {
-  /** The differences to repair; undefined if they are unknown. */
-  readonly found: readonly TableDelta[] | undefined;
-  readonly message: string;
-  readonly fields: () => LogFields;
-  readonly options?: RepairOptions;
-  /** Milliseconds. */
-  readonly longestPause?: number;
-}
-
 /**
  * Pause after a repair, in durations of the repair: if two programs undo each other's rules, repairs take at
  * most a tenth of the time.
@@ -103,13 +92,9 @@ export class DriftRepair implements SyncSubscriber {
     const { isForeign, messages, author } = commit;
     const missing = isForeign ? messages.flatMap(deletedTable) : [];
     if (missing.length > 0) {
-      this.#drifted({
-        found: missing,
-        message: "tables missing: rebuilding",
-        fields: () => ({ tables: missing.map(({ family, table }) => `${family} ${table}`), by: author }),
-        options: byAuthor(author),
-        longestPause: LONGEST_WITHOUT_TABLES,
-      });
+      const fields = { tables: missing.map(({ family, table }) => `${family} ${table}`), by: author };
+      const repair = () => this.#parts.loop.requestRepair(missing, byAuthor(author));
+      this.#drifted("tables missing: rebuilding", fields, repair, LONGEST_WITHOUT_TABLES);
     }
     const rest = messages.filter(({ family }) => missing.every((table) => table.family !== family));
     if (rest.length === 0) return;
@@ -122,36 +107,35 @@ export class DriftRepair implements SyncSubscriber {
 
   /** Repairs differences that a comparison found. */
   foundDifferences(found: readonly TableDelta[]): void {
-    this.#drifted({
-      found,
-      message: "rules differ from the desired state: repairing",
-      fields: () => ({ found: driftText(found) }),
-      options: { comparisonReason: "drift" },
-    });
+    const repair = () => this.#parts.loop.requestRepair(found, { comparisonReason: "drift" });
+    this.#drifted("rules differ from the desired state: repairing", { found: driftText(found) }, repair);
   }
 
   /** Rebuilds tables that could be parsed before and contain something unknown now. */
   foundUnreadable(reason: string): void {
-    const message = "our tables cannot be parsed: rebuilding";
-    this.#drifted({ found: undefined, message, fields: () => ({ error: reason }) });
+    const repair = () => this.#parts.loop.requestFullSync("drift");
+    this.#drifted("our tables cannot be parsed: rebuilding", { error: reason }, repair);
   }
 
-  /** Repairs immediately, or after a pause if earlier repairs took much of the time. */
-  #drifted({ found, message, fields, options = {}, longestPause = LONGEST_PAUSE }: Drift): void {
+  /**
+   * Repairs immediately; if earlier repairs took much of the time, compares and repairs everything after a
+   * pause.
+   * @param longestPause milliseconds
+   */
+  #drifted(message: string, fields: LogFields, repair: () => void, longestPause = LONGEST_PAUSE): void {
     if (this.#waiting !== undefined) return;
-    const { clock, loop } = this.#parts;
+    const { clock } = this.#parts;
     const left = this.#pausesEndAt - CREDIT - clock.monotonic();
     const pause = Math.max(0, Math.min(longestPause, left));
     const hint = "another program keeps changing our rules: delaying repairs";
     const delay = pause === 0 ? {} : { hint, delaySeconds: pause / 1000 };
-    this.#logger.warn({ ...fields(), ...delay }, message);
-    if (pause > 0) {
+    this.#logger.warn({ ...fields, ...delay }, message);
+    if (pause === 0) repair();
+    else
       this.#waiting = clock.after(pause, () => {
         this.#waiting = undefined;
         void this.fullResync("drift");
       });
-    } else if (found === undefined) loop.requestFullSync("drift");
-    else loop.requestRepair(found, options);
   }
 
   /** Examines foreign commits and repairs what still differs. */
@@ -170,8 +154,11 @@ export class DriftRepair implements SyncSubscriber {
       ? [...declarations, ...unexplained(deltas, [...declarations, ...reconciler.state.pending()])]
       : await verifier.recheck("everything");
     if (found?.length === 0) return;
-    const message = "another program changed the rules: repairing";
-    this.#drifted({ found, message, fields: () => ({ by: author }), options: byAuthor(author) });
+    const repair = () => {
+      if (found === undefined) loop.requestFullSync("drift");
+      else loop.requestRepair(found, byAuthor(author));
+    };
+    this.#drifted("another program changed the rules: repairing", { by: author }, repair);
   }
 }
 
