@@ -2,16 +2,15 @@ import type { Clock, Timer } from "../../base/clock.ts";
 
 /** Lines that come faster than they may be printed. Those beyond a rate are counted instead of made. */
 export class LineFeed {
-  readonly #clock: Pick<Clock, "after">;
+  readonly #clock: Pick<Clock, "monotonic" | "after">;
   readonly #rate: number;
   readonly #omittedLine: (count: number) => string;
   #lines: string[] = [];
-  /** The end of the current second; undefined before the next line. */
-  #second: Timer | undefined;
-  /** The lines that were made in the current second. */
+  /** When the current second began, on the monotonic clock. */
+  #since = Number.NEGATIVE_INFINITY;
   #made = 0;
-  /** The omitted lines that were told. */
-  #told = 0;
+  #omitted = 0;
+  #timer: Timer | undefined;
   #isEnded = false;
   #failure: unknown;
   #wake: () => void = () => {};
@@ -22,7 +21,11 @@ export class LineFeed {
    * @param rate maximum number of lines a second, and of lines that wait to be printed
    * @param omittedLine says how many lines of a second were omitted
    */
-  constructor(clock: Pick<Clock, "after">, rate: number, omittedLine: (count: number) => string) {
+  constructor(
+    clock: Pick<Clock, "monotonic" | "after">,
+    rate: number,
+    omittedLine: (count: number) => string,
+  ) {
     this.#clock = clock;
     this.#rate = rate;
     this.#omittedLine = omittedLine;
@@ -30,9 +33,16 @@ export class LineFeed {
 
   /** Adds a line, unless there are too many. @param make is only called if there are not */
   push(make: () => string): void {
-    this.#second ??= this.#clock.after(1000, () => this.#endSecond());
+    const now = this.#clock.monotonic();
+    if (now - this.#since >= 1000) {
+      this.#tellOmitted();
+      this.#since = now;
+      this.#made = 0;
+    }
     if (this.#made >= this.#rate || this.#lines.length >= this.#rate) {
+      this.#omitted += 1;
       this.omitted += 1;
+      this.#timer ??= this.#clock.after(this.#since + 1000 - now, () => this.#tellOmitted());
       return;
     }
     this.#made += 1;
@@ -41,8 +51,7 @@ export class LineFeed {
 
   /** Ends the lines, perhaps with an error. */
   end(failure?: unknown): void {
-    this.#second?.cancel();
-    this.#tellOmitted();
+    this.#tellOmitted(true);
     this.#failure ??= failure;
     this.#isEnded = true;
     this.#wake();
@@ -63,16 +72,13 @@ export class LineFeed {
     if (this.#failure !== undefined) throw this.#failure;
   }
 
-  #endSecond(): void {
-    this.#second = undefined;
-    this.#made = 0;
-    // Otherwise, too many lines wait already.
-    if (this.#lines.length <= this.#rate) this.#tellOmitted();
-  }
-
-  #tellOmitted(): void {
-    if (this.omitted > this.#told) this.#add(this.#omittedLine(this.omitted - this.#told));
-    this.#told = this.omitted;
+  /** @param isLast whether it is told even if too many lines wait already */
+  #tellOmitted(isLast = false): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    if (this.#omitted === 0 || (!isLast && this.#lines.length > this.#rate)) return;
+    this.#add(this.#omittedLine(this.#omitted));
+    this.#omitted = 0;
   }
 
   #add(line: string): void {
