@@ -131,11 +131,12 @@ export class DriftRepair implements SyncSubscriber {
     const delay = pause === 0 ? {} : { hint, delaySeconds: pause / 1000 };
     this.#logger.warn({ ...fields, ...delay }, message);
     if (pause === 0) repair();
-    else
+    else {
       this.#waiting = clock.after(pause, () => {
         this.#waiting = undefined;
         void this.fullResync("drift");
       });
+    }
   }
 
   /** Examines foreign commits and repairs what still differs. */

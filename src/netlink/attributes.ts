@@ -75,6 +75,8 @@ export class AttributeView {
   number(at: number, end: number, bits: 8 | 16 | 32 | 64): number {
     if (end - at !== HEADER + bits / 8) throw new MalformedMessage(`number that is not of ${bits} bits`);
     const from = at + HEADER;
+    // Faster than readUIntBE, and most numbers have 32 bits.
+    if (bits === 32) return this.#bytes.readUInt32BE(from);
     if (bits < 64) return this.#bytes.readUIntBE(from, bits / 8);
     return this.#bytes.readUInt32BE(from) * 2 ** 32 + this.#bytes.readUInt32BE(from + 4);
   }

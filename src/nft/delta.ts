@@ -182,7 +182,9 @@ export function hasIntervalKeys({ interval, key }: SetSpec): boolean {
 }
 
 /** Counts the chains, sets and elements that deltas change, for logs and metrics. */
-export function deltaSize(deltas: readonly TableDelta[]) {
+export function deltaSize(
+  deltas: readonly TableDelta[],
+): Readonly<Record<"chains" | "sets" | "elements", number>> {
   const sum = (countIn: (delta: TableDelta) => number) =>
     deltas.reduce((total, delta) => total + countIn(delta), 0);
   return {

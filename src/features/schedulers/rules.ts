@@ -74,7 +74,7 @@ const draws: DrawPart = {
   // A list has slots, or a number for each endpoint.
   mostNumbers: (port, { sum, lightest, heaviest }, count, context) => {
     const hasSlots = drawsFor(port, context).endpoints === undefined || lightest < heaviest;
-    return hasSlots && count > 1 ? Math.max(slotCountOf(count, sum, lightest), count) : count;
+    return hasSlots && count > 1 ? Math.max(slotCountOf({ count, sum, lightest }), count) : count;
   },
 };
 

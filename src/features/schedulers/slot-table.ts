@@ -36,18 +36,18 @@ export type SlotOwner = Pick<Endpoint, "address" | "port"> & {
  */
 export function slotCount(owners: readonly SlotOwner[]): number {
   const lightest = owners.reduce((least, { weight }) => Math.min(least, weight), Number.POSITIVE_INFINITY);
-  return slotCountOf(owners.length, weightOf(owners), lightest);
+  return slotCountOf({ count: owners.length, sum: weightOf(owners), lightest });
 }
 
 function weightOf(owners: readonly SlotOwner[]): number {
   return owners.reduce((sum, { weight }) => sum + weight, 0);
 }
 
-/**
- * As {@link slotCount}, from the number of endpoints, the sum of their weights and the lightest; more
- * endpoints never get fewer slots.
- */
-export function slotCountOf(count: number, sum: number, lightest: number): number {
+/** The totals of some endpoints: how many, the sum of their weights, and the lightest. */
+type Totals = Readonly<Record<"count" | "sum" | "lightest", number>>;
+
+/** As {@link slotCount}, from totals; more endpoints never get fewer slots. */
+export function slotCountOf({ count, sum, lightest }: Totals): number {
   const byWeight = Math.min((SLOTS_EACH * sum) / lightest, MOST_FOR_WEIGHTS);
   const least = Math.max(Math.min(SLOTS_EACH * count, MOST_FOR_TEN), LEAST_SLOTS_EACH * count, byWeight);
   return SLOT_TABLE_SIZES.find((size) => size >= least) ?? 65521;
