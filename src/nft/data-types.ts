@@ -35,7 +35,13 @@ const VALUE_EXPRESSIONS: Readonly<Record<DataType, Expression>> = {
 /** The types of our own sets. */
 export const OUR_TYPES: ReadonlySet<ConstantType> = new Set(Object.keys(KEY_EXPRESSIONS) as DataType[]);
 
-const NAMED_TYPES: ReadonlySet<string> = new Set<ConstantType>([...OUR_TYPES, "mark", "tcp_flag", "ifname"]);
+const NAMED_TYPES: ReadonlySet<string> = new Set<ConstantType>([
+  ...OUR_TYPES,
+  "dscp",
+  "mark",
+  "tcp_flag",
+  "ifname",
+]);
 
 /** The family of a type of addresses; undefined for other types. */
 export function familyOfType(type: ConstantType | undefined): Family | undefined {

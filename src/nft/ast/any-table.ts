@@ -29,7 +29,10 @@ type Foreign =
   | { readonly anonymous: AnySet }
   | NotUnderstood;
 
-/** A value in a rule. Constants are canonical: addresses as text, ports, marks and TCP flags as numbers. */
+/**
+ * A value in a rule. Constants are canonical: addresses as text, ports, marks, TCP flags and DSCP values as
+ * numbers.
+ */
 export type AnyExpression = ExpressionOf<Foreign>;
 export type AnyLookup = LookupOf<Foreign>;
 export type AnyJhash = JhashOf<Foreign>;
@@ -47,17 +50,17 @@ export type AnyStatement =
   | { readonly masquerade: unknown }
   | { readonly reject: unknown }
   /** Counts, logs, or changes something that no rule here depends on. */
-  | { readonly noEffect: unknown }
+  | { readonly noEffect: { readonly mangle?: ContentOf<CommonStatement<Foreign>, "mangle"> } }
   /** A condition on something unknown about a packet: a rate, a quota, an xtables match. */
   | { readonly condition: unknown }
   | NotUnderstood;
 
-/** The new address and port of one end. `flags` choose among several addresses or ports. */
+/** The new address and port of one end. `flags`, as nft lists them, choose among several. */
 export interface AnyNat {
   readonly family?: string;
   readonly addr?: AnyExpression;
   readonly port?: AnyExpression;
-  readonly flags?: readonly string[];
+  readonly flags?: unknown;
 }
 
 export type AnyRule = readonly AnyStatement[];

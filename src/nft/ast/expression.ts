@@ -56,7 +56,7 @@ export function hasBit(left: Expression, bit: string): Statement {
   return { match: { op: "in", left, right: bit } };
 }
 
-/** Matches TCP packets with a flag. */
+/** Matches TCP packets with a flag. The canonical form names flags only as the whole right side, as here. */
 export function hasTcpFlag(flag: "ack" | "rst" | "syn"): Statement {
   return hasBit(payload("tcp", "flags"), flag);
 }

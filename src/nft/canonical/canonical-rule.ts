@@ -1,10 +1,17 @@
 import { AppError } from "../../base/errors.ts";
-import type { AnyJhash, AnyNat, AnyStatement, ContentOf, NotUnderstood } from "../ast/any-table.ts";
-import type { Rule, Statement } from "../ast/json.ts";
+import type {
+  AnyExpression,
+  AnyJhash,
+  AnyNat,
+  AnyStatement,
+  ContentOf,
+  NotUnderstood,
+} from "../ast/any-table.ts";
+import type { Expression, Rule, Statement } from "../ast/json.ts";
 import { typeOfExpression } from "../data-types.ts";
 import { parseClassid, TCP_FLAGS } from "./constant.ts";
 import { readStatement } from "./rule.ts";
-import { asFlags, asList, asObjectOf, asTagged, asText, notUnderstood } from "./shape.ts";
+import { asFlags, asList, asObjectOf, asText, notUnderstood } from "./shape.ts";
 
 /**
  * Brings a rule from any nft's JSON to its canonical form, which we also write: equal rules give the same
@@ -15,6 +22,7 @@ export function canonicalRule(rule: unknown): Rule {
   return asList(rule, "rule").map((listed) => {
     const statement = canonicalStatement(readStatement(listed));
     refuseForeign(statement, listed);
+    // The kinds that only other software has are refused, and the others have the same types.
     return statement as Statement;
   });
 }
@@ -33,20 +41,18 @@ function canonicalStatement(statement: AnyStatement): AnyStatement {
   if ("reject" in statement) return { reject: canonicalReject(statement.reject) };
   if ("noEffect" in statement) {
     // Of the fields that affect no path, our rules may set DSCP.
-    const { mangle } = statement.noEffect as { readonly mangle?: ContentOf<AnyStatement, "mangle"> };
+    const { mangle } = statement.noEffect;
     return mangle !== undefined && typeOfExpression(mangle.key) === "dscp" ? { mangle } : statement;
   }
   return statement;
 }
 
-function canonicalMatch({
-  op,
-  left,
-  right,
-}: ContentOf<AnyStatement, "match">): ContentOf<AnyStatement, "match"> {
+type Match = ContentOf<AnyStatement, "match">;
+
+function canonicalMatch({ op, left, right }: Match): Match {
   // Conntrack's state and status are sets of bits. nft writes plain comparisons with them as `in`.
   const isBitmask = typeof left === "object" && "ct" in left && /^(state|status)$/.test(left.ct.key);
-  // nft lists TCP's flags by name.
+  // nft lists TCP's flags by name. In our rules, a flag is always the whole right side.
   const isFlag = typeOfExpression(left) === "tcp_flag";
   const flag = isFlag ? Object.keys(TCP_FLAGS).find((name) => TCP_FLAGS[name] === right) : undefined;
   return { op: op === "==" && isBitmask ? "in" : op, left, right: flag ?? right };
@@ -66,7 +72,10 @@ function canonicalReject(body: unknown): null | { readonly type: "tcp reset" } {
 function refuseForeign(part: unknown, listed: unknown): void {
   if (typeof part !== "object" || part === null) return;
   if ("notUnderstood" in part) throw errorOf(part);
-  if (isForeign(part)) throw notUnderstood(`statement "${asTagged(listed, "statement")[0]}"`, listed);
+  if (isForeign(part)) {
+    // Statements, and sets in rules, are not JSON of nft any more when they are read.
+    throw notUnderstood("what our rules never have", "jhash" in part || "exists" in part ? part : listed);
+  }
   for (const inner of Object.values(part)) refuseForeign(inner, listed);
 }
 
@@ -74,12 +83,28 @@ function errorOf({ notUnderstood: part, error }: NotUnderstood): AppError {
   return error instanceof AppError ? error : notUnderstood("a part", part);
 }
 
-/** What statements of other software have, at any depth. */
-const FOREIGN = ["noEffect", "condition", "snat", "anonymous", "exists"];
+type KindOf<Node> = Node extends object ? keyof Node : never;
+type OurKind = KindOf<Statement | Expression>;
+type ForeignKind = Exclude<KindOf<AnyStatement | AnyExpression>, OurKind | keyof NotUnderstood>;
+
+/** All kinds of statements and expressions that only other software has. */
+const FOREIGN: Readonly<Record<ForeignKind, true>> = {
+  noEffect: true,
+  condition: true,
+  snat: true,
+  anonymous: true,
+  exists: true,
+};
 
 function isForeign(part: object): boolean {
-  const { dnat, jhash } = part as { readonly dnat?: AnyNat; readonly jhash?: AnyJhash };
+  const { dnat, jhash, set } = part as {
+    readonly dnat?: AnyNat;
+    readonly jhash?: AnyJhash;
+    readonly set?: unknown;
+  };
   const isSeedless = jhash !== undefined && jhash.seed === undefined;
   const isPlain = dnat?.addr !== undefined && dnat.port === undefined && dnat.flags === undefined;
-  return isSeedless || (dnat !== undefined && !isPlain) || FOREIGN.some((kind) => kind in part);
+  const isEmpty = Array.isArray(set) && set.length === 0;
+  const isOther = isSeedless || isEmpty || (dnat !== undefined && !isPlain);
+  return isOther || Object.keys(FOREIGN).some((kind) => kind in part);
 }

@@ -1,6 +1,6 @@
 import { addressText } from "../../base/address-interval.ts";
 import type { AnyExpression } from "../ast/any-table.ts";
-import { type ConstantType, familyOfType } from "../data-types.ts";
+import type { ConstantType } from "../data-types.ts";
 import { addressInterval } from "./address.ts";
 import { asNumber, asText } from "./shape.ts";
 
@@ -43,9 +43,11 @@ const DSCP: Readonly<Record<string, number>> = {
  */
 export function readConstant(value: string | number, type: ConstantType): string | number {
   if (typeof value === "string" && value.startsWith("@")) return value;
-  const family = familyOfType(type);
-  if (family !== undefined) return addressText(family, addressInterval(family, value).first);
   switch (type) {
+    case "ipv4_addr":
+      return addressText("ip", addressInterval("ip", value).first);
+    case "ipv6_addr":
+      return addressText("ip6", addressInterval("ip6", value).first);
     case "inet_service":
     case "integer":
     case "mark":
@@ -58,13 +60,14 @@ export function readConstant(value: string | number, type: ConstantType): string
       return numberOf(DSCP, value);
     case "tcp_flag":
       return numberOf(TCP_FLAGS, value);
-    default:
+    case "ifname":
+    case "other":
       return value;
   }
 }
 
 function numberOf(names: Readonly<Record<string, number>>, value: string | number): number {
-  return names[value] ?? asNumber(value, "number");
+  return asNumber(Object.hasOwn(names, value) ? names[value] : value, "number");
 }
 
 /**

@@ -53,8 +53,8 @@ export function readElements(
 /** Properties of an element that never end a rule. Others (`limit`, `quota`) may end the rule. */
 const PASSING = ["val", "timeout", "expires", "comment", "counter", "last"];
 
-/** An element's key without the wrapper that carries such properties. */
-function passingKey(key: unknown): unknown {
+/** An element's key without the wrapper that carries such properties. Refuses others. */
+export function passingKey(key: unknown): unknown {
   if (typeof key !== "object" || key === null || !("elem" in key)) return key;
   return asObjectOf(key.elem, PASSING, "element").val;
 }

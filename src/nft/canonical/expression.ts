@@ -4,7 +4,7 @@ import type { PayloadField, RawPayload } from "../ast/json.ts";
 import { type ConstantType, familyOfType, typeOfExpression, typesOfKey } from "../data-types.ts";
 import { canonicalAddresses } from "./address.ts";
 import { readConstant } from "./constant.ts";
-import { readElements } from "./elements.ts";
+import { passingKey, readElements } from "./elements.ts";
 import {
   asFlags,
   asList,
@@ -29,6 +29,7 @@ function knownExpression(value: unknown, type: ConstantType): AnyExpression {
   if (typeof value === "boolean") return { exists: value };
   if (Array.isArray(value)) return canonicalSet(value, type);
   const [kind, body] = asTagged(value, "expression");
+  const family = familyOfType(type);
   switch (kind) {
     case "payload":
       return { payload: readPayload(body) };
@@ -54,12 +55,12 @@ function knownExpression(value: unknown, type: ConstantType): AnyExpression {
     case "set":
       return canonicalSet(asList(body, kind), type);
     case "prefix": {
-      if (familyOfType(type) !== undefined) return canonicalSet([value], type);
+      if (family !== undefined) return canonicalAddresses(family, [value]);
       const { addr, len } = asObjectOf(body, ["addr", "len"], kind);
       return { prefix: { addr: asText(addr, kind), len: asNumber(len, "prefix length") } };
     }
     case "range":
-      if (familyOfType(type) !== undefined) return canonicalSet([value], type);
+      if (family !== undefined) return canonicalAddresses(family, [value]);
       return { range: readRange(body, type) };
     case "|":
     case "&":
@@ -73,17 +74,14 @@ function knownExpression(value: unknown, type: ConstantType): AnyExpression {
 /** A set without repetitions, and no set around a single member. */
 function canonicalSet(items: readonly unknown[], type: ConstantType): AnyExpression {
   const family = familyOfType(type);
-  if (family !== undefined) return canonicalAddresses(family, items);
-  const byText = new Map(
-    items.map((item) => {
-      const member = readExpression(item, type);
-      return [JSON.stringify(member), member] as const;
-    }),
-  );
+  const members = items.map((item) => understood(item, () => knownExpression(passingKey(item), type)));
+  const isKnown = members.every((member) => typeof member !== "object" || !("notUnderstood" in member));
+  if (family !== undefined && isKnown && members.length > 0) return canonicalAddresses(family, members);
+  const byText = new Map(members.map((member) => [JSON.stringify(member), member]));
   // Sorted, as the kernel lists anonymous sets of such members by hash.
-  const [lone, ...others] = sortedEntries(byText).map(([, member]) => member);
-  if (lone === undefined) throw notUnderstood("empty set", items);
-  return others.length === 0 ? lone : { set: [lone, ...others] };
+  const sorted = sortedEntries(byText).map(([, member]) => member);
+  const [lone, more] = sorted;
+  return lone === undefined || more !== undefined ? { set: sorted } : lone;
 }
 
 function readPayload(body: unknown): PayloadField | RawPayload {

@@ -4,7 +4,6 @@ import { type ConstantType, typeOfExpression } from "../data-types.ts";
 import { readVerdict } from "./elements.ts";
 import { readConstants, readExpression, readLookedUp } from "./expression.ts";
 import {
-  asFlags,
   asList,
   asNumber,
   asObject,
@@ -54,7 +53,7 @@ function knownStatement(statement: unknown): AnyStatement {
   if (verdict !== undefined) return verdict;
   const [kind, body] = asTagged(statement, "statement");
   if (kind === "ct timeout" && typeof body === "string") return { "ct timeout": body };
-  if (WITHOUT_EFFECT.has(kind)) return { noEffect: statement };
+  if (WITHOUT_EFFECT.has(kind)) return { noEffect: {} };
   if (CONDITIONS.has(kind)) return { condition: statement };
   switch (kind) {
     case "counter":
@@ -174,7 +173,7 @@ function readNat(body: unknown, kind: string): AnyNat {
     ...(family !== undefined && { family: asText(family, "family") }),
     ...(addr !== undefined && { addr: readExpression(addr, type) }),
     ...(port !== undefined && { port: readExpression(port, "inet_service") }),
-    ...(flags !== undefined && { flags: asFlags(flags, "flags") }),
+    ...(flags !== undefined && { flags }),
   };
 }
 
@@ -184,7 +183,7 @@ function isSeveral(target: AnyExpression | undefined): boolean {
 
 /** nft names extensions of iptables-nft that it cannot express, without their parameters. */
 function readXtables(statement: unknown, { type, name }: JsonObject): AnyStatement {
-  if (XT_WITHOUT_EFFECT.has(`${type} ${name}`)) return { noEffect: statement };
+  if (XT_WITHOUT_EFFECT.has(`${type} ${name}`)) return { noEffect: {} };
   if (type === "match") return { condition: statement };
   throw notUnderstood(`xtables ${type} "${name}"`, statement);
 }

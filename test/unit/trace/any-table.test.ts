@@ -95,6 +95,17 @@ describe("comparisons of other software's rules", () => {
     ["a name with a wildcard in a map", [{ vmap: { key: meta("iifname"), data: "@zones" } }], true],
     ["a port beyond a number", [is(field("tcp", "dport"), 1024, ">")], false],
     ["ports in a set", [is(field("tcp", "dport"), { set: [22, { range: [80, 90] }] })], true],
+    // nft 1.1.3 lists `{ 10.96.0.1 comment "x", 10.96.0.9 counter }` so.
+    [
+      "an address with a comment in a set",
+      [
+        is(field("ip", "daddr"), {
+          set: ["10.96.0.9", { elem: { val: "10.96.0.1", comment: "x", counter: { packets: 0, bytes: 0 } } }],
+        }),
+      ],
+      true,
+    ],
+    ["an empty set", [is(field("ip", "daddr"), { set: [] })], false],
     ["a protocol by number", [is(meta("l4proto"), 6)], true],
     [
       "TCP flags of a first packet",

@@ -117,6 +117,22 @@ describe("canonicalRule", () => {
   });
 
   test.each([
+    ["a statement", { log: { prefix: "x" } }, { log: { prefix: "x" } }],
+    [
+      "an expression",
+      { mangle: { key: mark, value: { "|": [mark, { jhash: { mod: 2, expr: saddr } }] } } },
+      { jhash: { mod: 2, offset: 0, expr: saddr } },
+    ],
+  ])("quotes %s that our rules never have", (_, statement, quoted) => {
+    expect(() => canonicalRule([statement])).toThrowError(
+      expect.objectContaining({
+        message: "cannot understand what our rules never have in nft's JSON",
+        evidence: { json: JSON.stringify(quoted) },
+      }),
+    );
+  });
+
+  test.each([
     ["an address", match(saddr, "10.0.0.5"), match(saddr, "10.0.0.6")],
     [
       "a gap between prefixes",
@@ -153,6 +169,8 @@ describe("canonicalRule", () => {
       "prefixes written into a rule",
       match({ concat: [saddr, mark] }, { set: [{ concat: [prefix("10.0.0.0", 8), 5] }] }),
     ],
+    ["an empty set", match(saddr, { set: [] })],
+    ["a name that objects have", match({ payload: { protocol: "tcp", field: "flags" } }, "toString")],
     ["a TTL", { mangle: { key: { payload: { protocol: "ip", field: "ttl" } }, value: 7 } }],
   ])("refuses %s that it does not know", (_, statement) => {
     expect(() => canonicalRule([statement])).toThrowError(expect.objectContaining({ code: "NFT_OUTPUT" }));
