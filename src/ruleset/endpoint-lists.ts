@@ -15,6 +15,7 @@ import {
 } from "./endpoint-list.ts";
 import { type EndpointIds, endpointIds, endpointIdsIn, placed } from "./endpoint-numbers.ts";
 import { type FrontendKind, PORTS, PORTS_ALONE } from "./frontend-kinds.ts";
+import type { FrontendRules } from "./frontend-rules.ts";
 import {
   CLIENTS_OF,
   LIST_NAMES,
@@ -165,12 +166,12 @@ export class EndpointLists {
 
   /**
    * Gives service ports the ids that the kernel's table has for them. Others get ids that it does not have.
-   * @param frontends the keys of the frontends of each service port
+   * @param frontends those of each service port
    * @returns the service ports whose ids changed: the caller writes their frontends in `lists` again
    */
   adoptIds(
     actual: Table,
-    frontends: ReadonlyMap<ServicePortKey, readonly string[]>,
+    frontends: ReadonlyMap<ServicePortKey, readonly FrontendRules[]>,
   ): readonly ServicePortKey[] {
     this.#stale.delete(Number.POSITIVE_INFINITY);
     const changed = this.ids.adopt(this.#wantedIds(actual, frontends), servicePortIdsIn(actual, this.#kinds));
@@ -203,14 +204,14 @@ export class EndpointLists {
    */
   #wantedIds(
     actual: Table,
-    frontends: ReadonlyMap<ServicePortKey, readonly string[]>,
+    frontends: ReadonlyMap<ServicePortKey, readonly FrontendRules[]>,
   ): ReadonlyMap<ServicePortKey, number> {
     const wanted = new Map<ServicePortKey, number>();
     const claimed = new Set<number>();
-    for (const [servicePort, keys] of frontends) {
+    for (const [servicePort, ofPort] of frontends) {
       const isSticky = this.#ports.get(servicePort)?.wanted.isSticky;
-      for (const frontend of keys) {
-        const id = listIdOf(actual, frontend, this.#kinds);
+      for (const { key } of ofPort) {
+        const id = listIdOf(actual, key, this.#kinds);
         if (id === undefined || id.isSticky !== isSticky || claimed.has(id.servicePort)) continue;
         wanted.set(servicePort, id.servicePort);
         claimed.add(id.servicePort);

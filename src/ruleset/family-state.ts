@@ -13,7 +13,7 @@ import { EndpointLists } from "./endpoint-lists.ts";
 import { type FrontendKind, kindOf, PORTS } from "./frontend-kinds.ts";
 import { FrontendOwners } from "./frontend-owners.ts";
 import type { FrontendRules } from "./frontend-rules.ts";
-import type { DividedIntervals, IntervalPiece } from "./interval-frontends.ts";
+import type { DividedIntervals } from "./interval-frontends.ts";
 import { ANY_ADDRESS, frontendKey, idOfKey, nodePortKey } from "./keys.ts";
 import { ListIds, listId } from "./list-ids.ts";
 import { LostFrontends } from "./lost-frontends.ts";
@@ -29,7 +29,7 @@ import {
   type RulesetPart,
 } from "./node-context.ts";
 import { OptionalParts } from "./optional-parts.ts";
-import { frontendClientsOf, frontendOf, type ServicePortRules } from "./service-port-rules.ts";
+import { frontendClientsOf, type ServicePortRules } from "./service-port-rules.ts";
 import { SOURCE_RANGES_PART, setSpecs } from "./set-specs.ts";
 import { NO_ENDPOINTS, NODEPORT_IPS, PORT_PROTOCOLS } from "./sets.ts";
 import { SharedObjects } from "./shared-objects.ts";
@@ -143,7 +143,7 @@ export class FamilyState {
     for (const element of sharedElements(rules)) this.#shared.addElement(element);
     // Before the frontends, whose elements have the ids of these lists.
     this.#lists.replace(key, rules.lists);
-    for (const frontend of rules.frontends) this.#setCandidate(frontend.key, before, rules);
+    for (const frontend of rules.frontends) this.#setCandidate(frontend.key, before?.port, frontend);
     if (before !== undefined)
       this.#withdraw(before, new Set(rules.frontends.map((frontend) => frontend.key)));
     this.#dividedIntervals?.replace(before, rules);
@@ -219,7 +219,7 @@ export class FamilyState {
     const explicit = hasNodePorts ? [own, nodePortKey(this.table.family, protocol, port)] : [own];
     // API servers take precedence over intervals.
     const isServer = this.#context.apiServers.includes(own);
-    const piece = isServer ? undefined : this.#dividedIntervals?.pieceAt(own)?.rules.key;
+    const piece = isServer ? undefined : this.#dividedIntervals?.pieceAt(own)?.key;
     for (const key of [...explicit, ...(piece === undefined ? [] : [piece])]) {
       const owner = this.ownerOf(key);
       if (owner !== undefined) return { key, port: owner };
@@ -315,7 +315,7 @@ export class FamilyState {
   }
 
   /** The number of the source ranges of a frontend, as in elements; undefined for none. */
-  sourceRangeListOf({ guard }: FrontendRules): string | undefined {
+  sourceRangeListOf({ guard }: Pick<FrontendRules, "guard">): string | undefined {
     return guard && this.sourceRanges.numberOf(guard.id);
   }
 
@@ -333,15 +333,15 @@ export class FamilyState {
   /** Gives service ports and lists of source ranges the numbers that the kernel's table has for them. */
   adoptIds(actual: Table): void {
     this.#keepChains(actual);
-    const frontends = new Map<ServicePortKey, string[]>();
-    for (const { port, rules } of this.#ownedFrontends()) {
-      if (rules.way !== undefined) addToGroup(frontends, port.key, rules.key);
+    const frontends = new Map<ServicePortKey, FrontendRules[]>();
+    for (const rules of this.#ownedFrontends()) {
+      if (rules.way !== undefined) addToGroup(frontends, rules.port.key, rules);
     }
     for (const key of this.#lists.adoptIds(actual, frontends)) {
-      for (const frontend of frontends.get(key) ?? []) this.#putListOf(frontend);
+      for (const rules of frontends.get(key) ?? []) this.#putListOf(rules);
     }
     if (!this.sourceRanges.adopt(actual)) return;
-    for (const { rules } of this.#ownedFrontends()) this.#putSourceRangeList(rules);
+    for (const rules of this.#ownedFrontends()) this.#putSourceRangeList(rules);
     for (const elements of this.#ofFeatures) elements.renumbered();
   }
 
@@ -376,9 +376,9 @@ export class FamilyState {
       for (const kind of kinds) keepChain(this.#tracker, name, methods, kind);
   }
 
-  /** The frontends and pieces of intervals, each with the service port that has it. */
-  *#ownedFrontends(): Generator<OwnedFrontend> {
-    for (const [frontend, rules] of this.#frontends.owners) yield ownedFrontend(rules, frontend);
+  /** The frontends and pieces of intervals that service ports have. */
+  *#ownedFrontends(): Generator<FrontendRules> {
+    yield* this.#frontends.owners.values();
     yield* this.#dividedIntervals?.pieces() ?? [];
   }
 
@@ -399,23 +399,19 @@ export class FamilyState {
    */
   #withdraw(rules: ServicePortRules, kept: ReadonlySet<string>): void {
     for (const { key } of rules.frontends) {
-      if (!kept.has(key)) this.#setCandidate(key, rules, undefined);
+      if (!kept.has(key)) this.#setCandidate(key, rules.port, undefined);
     }
     const shared = sharedElements(rules);
     if (kept.size === 0 && areLong(rules.lists)) this.#stale.add(this.#shared.dropping(shared));
     else for (const element of shared) this.#shared.dropElement(element);
   }
 
-  #setCandidate(
-    key: string,
-    before: ServicePortRules | undefined,
-    after: ServicePortRules | undefined,
-  ): void {
+  #setCandidate(key: string, before: ServicePort | undefined, after: FrontendRules | undefined): void {
     const { from, to } = this.#frontends.replace(key, before, after);
     if (from === to) return;
     if ((from === undefined) !== (to === undefined)) this.#updateExplicitPort(key);
     if (key.startsWith(`${ANY_ADDRESS[this.table.family]} `)) this.#setNodePort(key, to !== undefined);
-    this.#replaceFrontend(from && ownedFrontend(from, key), to && ownedFrontend(to, key));
+    this.#replaceFrontend(from, to);
   }
 
   #setNodePort(key: string, isThere: boolean): void {
@@ -437,8 +433,7 @@ export class FamilyState {
   }
 
   /** Replaces the rules of a frontend, or of a piece of an interval. */
-  #replaceFrontend(before: OwnedFrontend | undefined, after: OwnedFrontend | undefined): void {
-    const [from, to] = [before?.rules, after?.rules];
+  #replaceFrontend(from: FrontendRules | undefined, to: FrontendRules | undefined): void {
     const key = (to ?? from)?.key ?? "";
     const kind = kindOf(key, this.kinds);
     const rangeList = to?.guard && this.sourceRanges.add(to.guard);
@@ -446,11 +441,10 @@ export class FamilyState {
     if (rangeList !== undefined || from?.guard !== undefined)
       this.#tracker.setElement(kind.sourceRangeLists, key, rangeList);
     // The new use before the end of the old one, so that what both use is not written twice.
-    const lists = after && this.#rules.get(after.port.key)?.lists;
-    if (after === undefined || to?.way === undefined || lists === undefined)
-      this.#tracker.deleteElement(kind.lists, key);
-    else this.#putList(key, this.#lists.add(after.port.key, lists, to.way, kind));
-    if (before !== undefined && from?.way !== undefined) this.#lists.remove(before.port.key, from.way, kind);
+    const lists = to && this.#rules.get(to.port.key)?.lists;
+    if (to?.way === undefined || lists === undefined) this.#tracker.deleteElement(kind.lists, key);
+    else this.#putList(key, this.#lists.add(to.port.key, lists, to.way, kind));
+    if (from?.way !== undefined) this.#lists.remove(from.port.key, from.way, kind);
     if (kind === PORTS)
       for (const elements of this.#ofFeatures)
         elements.replace(from && frontendClientsOf(from), to && frontendClientsOf(to));
@@ -462,11 +456,9 @@ export class FamilyState {
   }
 
   /** Writes the id of a frontend's list again. */
-  #putListOf(key: string): void {
-    const owner = this.#frontends.owners.get(key);
-    const { port, rules } = (owner ? ownedFrontend(owner, key) : this.#dividedIntervals?.piece(key)) ?? {};
-    const id = port && this.ids.of(port.key);
-    if (rules?.way !== undefined && id !== undefined) this.#putList(key, listId(id, rules.way));
+  #putListOf({ port, key, way }: FrontendRules): void {
+    const id = this.ids.of(port.key);
+    if (way !== undefined && id !== undefined) this.#putList(key, listId(id, way));
   }
 
   /** Replaces the keys of a set; does nothing without the set. */
@@ -484,11 +476,4 @@ const PROTOCOLS_WITH_PORTS: ReadonlySet<string> = new Set(["sctp", "tcp", "udp"]
 function* sharedElements({ shared, ofFeatures }: ServicePortRules): Generator<DesiredElement> {
   yield* shared;
   for (const { elements } of ofFeatures ?? []) yield* elements;
-}
-
-/** A frontend or piece of an interval, and the service port that has it. */
-type OwnedFrontend = Pick<IntervalPiece, "port" | "rules">;
-
-function ownedFrontend(rules: ServicePortRules, key: string): OwnedFrontend {
-  return { port: rules.port, rules: frontendOf(rules, key) };
 }

@@ -1,21 +1,21 @@
 import { lowerBound } from "../base/first-sorted.ts";
 import { comparePrecedenceFor, type ServicePort } from "../model/service-port.ts";
+import type { FrontendRules } from "./frontend-rules.ts";
 import { parseFrontendKey } from "./keys.ts";
 import type { LostFrontends } from "./lost-frontends.ts";
-import type { ServicePortRules } from "./service-port-rules.ts";
 
-/** The former and the new owner of a frontend. */
+/** The former and the new rules of a frontend: those of its owner. */
 export interface OwnerChange {
-  readonly from: ServicePortRules | undefined;
-  readonly to: ServicePortRules | undefined;
+  readonly from: FrontendRules | undefined;
+  readonly to: FrontendRules | undefined;
 }
 
 /** Tracks which service ports want each frontend, and which one has it. */
 export class FrontendOwners {
-  /** The service port that each frontend belongs to. */
-  readonly #owners = new Map<string, ServicePortRules>();
+  /** By frontend: the rules of the service port that it belongs to. */
+  readonly #owners = new Map<string, FrontendRules>();
   /** The candidates for each frontend that several service ports want (rare), best first. */
-  readonly #conflicts = new Map<string, ServicePortRules[]>();
+  readonly #conflicts = new Map<string, FrontendRules[]>();
   readonly #lost: LostFrontends;
 
   /** @param lost records the frontends that service ports lose and regain */
@@ -23,22 +23,18 @@ export class FrontendOwners {
     this.#lost = lost;
   }
 
-  /** The service port that each frontend belongs to. */
-  get owners(): ReadonlyMap<string, ServicePortRules> {
+  /** By frontend: the rules of the service port that it belongs to. */
+  get owners(): ReadonlyMap<string, FrontendRules> {
     return this.#owners;
   }
 
   /** The candidates for each frontend that several service ports want, best first; live. */
-  get conflicts(): ReadonlyMap<string, readonly ServicePortRules[]> {
+  get conflicts(): ReadonlyMap<string, readonly FrontendRules[]> {
     return this.#conflicts;
   }
 
-  /** Replaces a candidate for a frontend. @param before ignored if it is not a candidate */
-  replace(
-    key: string,
-    before: ServicePortRules | undefined,
-    after: ServicePortRules | undefined,
-  ): OwnerChange {
+  /** Replaces a candidate for a frontend. @param before the port as it was; ignored if it is no candidate */
+  replace(key: string, before: ServicePort | undefined, after: FrontendRules | undefined): OwnerChange {
     const from = this.#owners.get(key);
     const all = this.#conflicts.get(key) ?? (from === undefined ? [] : [from]);
     if (all.length === 0 && after !== undefined) {
@@ -47,12 +43,12 @@ export class FrontendOwners {
     }
     const { address = "" } = parseFrontendKey(key);
     const place = before === undefined ? -1 : placeOf(address, all, before);
-    const isThere = before !== undefined && all[place] === before;
-    if (isThere && after !== undefined && comparePrecedenceFor(address, before.port, after.port) === 0) {
+    const isThere = before !== undefined && all[place]?.port.key === before.key;
+    if (isThere && after !== undefined && comparePrecedenceFor(address, before, after.port) === 0) {
       all[place] = after;
     } else {
       if (isThere) this.#remove(key, all, place);
-      if (after !== undefined) this.#insert(key, all, placeOf(address, all, after), after);
+      if (after !== undefined) this.#insert(key, all, placeOf(address, all, after.port), after);
     }
     const [to] = all;
     if (to === undefined) this.#owners.delete(key);
@@ -62,7 +58,7 @@ export class FrontendOwners {
     return { from, to };
   }
 
-  #remove(frontend: string, all: ServicePortRules[], place: number): void {
+  #remove(frontend: string, all: FrontendRules[], place: number): void {
     const [winner, second] = all;
     const loser = place === 0 ? second : all[place];
     if (winner !== undefined && loser !== undefined)
@@ -70,7 +66,7 @@ export class FrontendOwners {
     all.splice(place, 1);
   }
 
-  #insert(frontend: string, all: ServicePortRules[], place: number, added: ServicePortRules): void {
+  #insert(frontend: string, all: FrontendRules[], place: number, added: FrontendRules): void {
     const [known] = all;
     if (known !== undefined) {
       const [winner, loser] = place === 0 ? [added, known] : [known, added];
@@ -86,10 +82,6 @@ export class FrontendOwners {
  * because no two have equal precedence: sorting or scanning for every change takes minutes when thousands of
  * Services share an address.
  */
-function placeOf(
-  address: string,
-  sorted: readonly { readonly port: ServicePort }[],
-  { port }: ServicePortRules,
-): number {
+function placeOf(address: string, sorted: readonly FrontendRules[], port: ServicePort): number {
   return lowerBound(sorted, (other) => comparePrecedenceFor(address, other.port, port) < 0);
 }

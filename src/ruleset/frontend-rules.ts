@@ -1,8 +1,11 @@
+import type { ServicePort } from "../model/service-port.ts";
 import type { Refusal } from "./chain-names.ts";
 import type { Way } from "./list-ids.ts";
 
 /** The rules of one frontend. Only one service port can have a frontend: see conflicts in family-state.ts. */
 export interface FrontendRules {
+  /** The service port that wants it. */
+  readonly port: ServicePort;
   /** `10.96.0.10 . tcp . 53`, or `0.0.0.0 . tcp . 30080` for a NodePort. */
   readonly key: string;
   /** How it leads to the lists of the service port; undefined if it leads to none. */

@@ -16,19 +16,13 @@ export interface WantedIntervals {
   readonly lists: { readonly isSticky: boolean };
 }
 
-/** A part of an interval that belongs to its service port alone. */
-export interface IntervalPiece {
-  readonly port: ServicePort;
-  /** The rules of the interval, with the ports of the piece in keys. */
-  readonly rules: FrontendRules;
-  /** Whether the service port has session affinity, and so an id of that kind. */
-  readonly isSticky: boolean;
-}
-
-/** A piece that is added (no `before`), deleted (no `after`) or has other rules. */
+/**
+ * A part of an interval that belongs to its service port alone, with its ports in keys: one that is added (no
+ * `before`), deleted (no `after`) or has other rules.
+ */
 export interface PieceChange {
-  readonly before: IntervalPiece | undefined;
-  readonly after: IntervalPiece | undefined;
+  readonly before: FrontendRules | undefined;
+  readonly after: FrontendRules | undefined;
 }
 
 /** The changes after ports were divided again. */
@@ -52,10 +46,10 @@ export interface DividedIntervals {
   /** Divides the ports of addresses that changed. */
   update(): IntervalChanges;
   /** The piece with a key. */
-  piece(key: string): IntervalPiece | undefined;
+  piece(key: string): FrontendRules | undefined;
   /** The piece that has the port of a frontend, given by its key. */
-  pieceAt(frontend: string): IntervalPiece | undefined;
-  pieces(): Iterable<IntervalPiece>;
+  pieceAt(frontend: string): FrontendRules | undefined;
+  pieces(): Iterable<FrontendRules>;
   /** The pieces of a service port that have ports of its interval. */
   piecesOf(key: ServicePortKey, interval: FrontendRules): readonly FrontendRules[];
   /** The ports that several service ports want. */

@@ -141,7 +141,7 @@ export function elementOwners(state: FamilyState): ElementOwners {
       const { address = "" } = parseFrontendKey(key);
       if (addressSets.size > 0) addOwner(addresses, address, port);
       if (guard === undefined) continue;
-      addOwner(ranges, state.sourceRangeListOf({ key, guard }) ?? "", port);
+      addOwner(ranges, state.sourceRangeListOf({ guard }) ?? "", port);
     }
   }
   return {

@@ -1,4 +1,3 @@
-import { oncePerObject } from "../base/once-per-object.ts";
 import type { Endpoint } from "../model/endpoint.ts";
 import type { EndpointChoice } from "../model/endpoint-choice.ts";
 import type { Service } from "../model/service.ts";
@@ -138,10 +137,11 @@ const internalWay = ({ internalPolicyLocal }: Service): ListName =>
 const externalWay = ({ externalPolicyLocal }: Service): Way =>
   externalPolicyLocal ? "external-local" : "external-cluster";
 
-function clusterFrontend({ service, spec, family }: ServicePort, choice: EndpointChoice): FrontendRules {
+function clusterFrontend(port: ServicePort, choice: EndpointChoice): FrontendRules {
+  const { service, spec, family } = port;
   const key = frontendKey(service.clusterIPs[family], spec.protocol, spec.port);
   const way = internalWay(service);
-  return choice[way].length === 0 ? { key, refusal: refusal(choice) } : { key, way };
+  return choice[way].length === 0 ? { port, key, refusal: refusal(choice) } : { port, key, way };
 }
 
 function externalFrontends(
@@ -193,12 +193,12 @@ function intervalFrontends(
  * {@link ServicePortLists.empty} refuses for intervals.
  */
 export function atInterval(
-  { key: frontend, way, guard }: FrontendRules,
+  { port, key: frontend, way, guard }: FrontendRules,
   interval: PortInterval,
 ): FrontendRules {
   const key = intervalKey(frontend, interval);
-  if (guard === undefined) return way === undefined ? { key } : { key, way };
-  return way === undefined ? { key, guard } : { key, way, guard };
+  if (guard === undefined) return way === undefined ? { port, key } : { port, key, way };
+  return way === undefined ? { port, key, guard } : { port, key, way, guard };
 }
 
 /** The ways that lead intervals to no endpoint. */
@@ -217,11 +217,11 @@ function emptyLists({ service }: ServicePort, choice: EndpointChoice): readonly 
  * The policy "Cluster" masquerades traffic, so that answers come back through this node. "Local" keeps the
  * source; without a local endpoint it drops, so that a load balancer tries other nodes.
  */
-function externalFrontend(key: string, { service }: ServicePort, choice: EndpointChoice): FrontendRules {
-  if (!choice.hasAny) return { key, refusal: refusal(choice) };
-  if (!service.externalPolicyLocal) return { key, way: "external-cluster" };
+function externalFrontend(key: string, port: ServicePort, choice: EndpointChoice): FrontendRules {
+  if (!choice.hasAny) return { port, key, refusal: refusal(choice) };
+  if (!port.service.externalPolicyLocal) return { port, key, way: "external-cluster" };
   const way = "external-local";
-  return choice.local.length === 0 ? { key, way, refusal: refusal(choice) } : { key, way };
+  return choice.local.length === 0 ? { port, key, way, refusal: refusal(choice) } : { port, key, way };
 }
 
 /**
@@ -253,21 +253,3 @@ function addressHairpins({ cluster, local }: EndpointChoice, set: string): Desir
   const keys = new Set(own.map(({ address }) => joinParts(address, address)));
   return [...keys].map((key) => ({ set, key, value: "" }));
 }
-
-/** The rules of a frontend that a service port wants, by its key. @throws for one that it does not want */
-export function frontendOf(rules: ServicePortRules, key: string): FrontendRules {
-  const { frontends } = rules;
-  const frontend =
-    frontends.length > FEW ? indexOf(frontends).get(key) : frontends.find((one) => one.key === key);
-  if (frontend === undefined) throw new Error(`${rules.port.key} does not have the frontend ${key}`);
-  return frontend;
-}
-
-/** Maximum number of frontends to search one by one; an index costs more memory. */
-const FEW = 8;
-
-/** Frontends by key: searching tens of thousands of addresses one by one takes minutes. */
-const indexOf = oncePerObject(
-  (frontends: readonly FrontendRules[]): ReadonlyMap<string, FrontendRules> =>
-    new Map(frontends.map((frontend) => [frontend.key, frontend])),
-);

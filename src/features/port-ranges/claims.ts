@@ -6,7 +6,6 @@ import type { FrontendRules } from "../../ruleset/frontend-rules.ts";
 import type {
   DividedIntervals,
   IntervalChanges,
-  IntervalPiece,
   PieceChange,
   PortInterval,
   WantedIntervals,
@@ -16,7 +15,11 @@ import type { LostFrontend, LostFrontends } from "../../ruleset/lost-frontends.t
 import { atInterval } from "../../ruleset/service-port-rules.ts";
 
 /** A port range that a service port wants at an address, or a piece of it. */
-interface Claim extends PortInterval, IntervalPiece {}
+interface Claim extends PortInterval {
+  readonly rules: FrontendRules;
+  /** Whether the service port has session affinity, and so an id of that kind. */
+  readonly isSticky: boolean;
+}
 
 /** The owners of the ports of one place. */
 interface Division {
@@ -118,22 +121,22 @@ export class Claims implements DividedIntervals {
     return { pieces, addedPorts, deletedPorts };
   }
 
-  piece(key: string): IntervalPiece | undefined {
-    return this.#division(key).byKey.get(key);
+  piece(key: string): FrontendRules | undefined {
+    return this.#division(key).byKey.get(key)?.rules;
   }
 
   /** The piece that has the port of a frontend, given by its key. */
-  pieceAt(frontend: string): IntervalPiece | undefined {
-    return piecesIn(this.#division(frontend), frontend)[0];
+  pieceAt(frontend: string): FrontendRules | undefined {
+    return piecesIn(this.#division(frontend), frontend)[0]?.rules;
   }
 
-  *pieces(): Generator<IntervalPiece> {
-    for (const { division } of this.#places.values()) yield* division.pieces;
+  *pieces(): Generator<FrontendRules> {
+    for (const { division } of this.#places.values()) for (const { rules } of division.pieces) yield rules;
   }
 
   piecesOf(key: ServicePortKey, { key: range }: FrontendRules): readonly FrontendRules[] {
-    return piecesIn(this.#division(range), range).flatMap(({ port, rules }) =>
-      port.key === key ? [rules] : [],
+    return piecesIn(this.#division(range), range).flatMap(({ rules }) =>
+      rules.port.key === key ? [rules] : [],
     );
   }
 
@@ -185,7 +188,8 @@ export class Claims implements DividedIntervals {
 function indexOf({ address, claims }: Place, claim: Claim): number {
   return lowerBound(
     claims,
-    (other) => (comparePrecedenceFor(address, other.port, claim.port) || other.first - claim.first) < 0,
+    (other) =>
+      (comparePrecedenceFor(address, other.rules.port, claim.rules.port) || other.first - claim.first) < 0,
   );
 }
 
@@ -197,8 +201,8 @@ function rangeOf(frontend: string): PortInterval {
 
 function claimsOf(wanted: WantedIntervals | undefined): Claim[] {
   if (wanted === undefined) return [];
-  const { port, intervals, lists } = wanted;
-  return intervals.map((rules) => ({ port, rules, isSticky: lists.isSticky, ...rangeOf(rules.key) }));
+  const { intervals, lists } = wanted;
+  return intervals.map((rules) => ({ rules, isSticky: lists.isSticky, ...rangeOf(rules.key) }));
 }
 
 /** The pieces with a port of a frontend, given by its key. */
@@ -257,8 +261,8 @@ function divide({ claims }: Place): Division {
   for (const claim of claims.slice(MOST_RANGES_OF_ADDRESS, MOST_RANGES_OF_ADDRESS + MOST_REPORTED)) {
     if (youngest !== undefined) conflicts.push(conflictOf(claim, claim, youngest));
   }
-  const pieces = taken.map(({ first, last, claim: { port, isSticky, rules } }): Claim => {
-    return { first, last, port, isSticky, rules: atInterval(rules, { first, last }) };
+  const pieces = taken.map(({ first, last, claim: { isSticky, rules } }): Claim => {
+    return { first, last, isSticky, rules: atInterval(rules, { first, last }) };
   });
   return { pieces, byKey: new Map(pieces.map((piece) => [piece.rules.key, piece])), conflicts };
 }
@@ -270,7 +274,7 @@ function indexAt(taken: readonly PortInterval[], port: number): number {
 
 function conflictOf(claim: Claim, lost: PortInterval, by: Claim): LostFrontend {
   const range = { first: Math.max(claim.first, lost.first), last: Math.min(claim.last, lost.last) };
-  return { frontend: intervalKey(claim.rules.key, range), winner: by.port, loser: claim.port };
+  return { frontend: intervalKey(claim.rules.key, range), winner: by.rules.port, loser: claim.rules.port };
 }
 
 function changesOf(before: Division, after: Division): readonly PieceChange[] {
@@ -279,9 +283,10 @@ function changesOf(before: Division, after: Division): readonly PieceChange[] {
   for (const piece of after.pieces) {
     const known = gone.get(piece.rules.key);
     gone.delete(piece.rules.key);
-    const isSamePort = known?.port.key === piece.port.key && known.isSticky === piece.isSticky;
-    if (!isSamePort || !isSameRules(known.rules, piece.rules)) changes.push({ before: known, after: piece });
+    const isSamePort = known?.rules.port.key === piece.rules.port.key && known.isSticky === piece.isSticky;
+    if (!isSamePort || !isSameRules(known.rules, piece.rules))
+      changes.push({ before: known?.rules, after: piece.rules });
   }
-  for (const piece of gone.values()) changes.push({ before: piece, after: undefined });
+  for (const { rules } of gone.values()) changes.push({ before: rules, after: undefined });
   return changes;
 }
