@@ -17,13 +17,13 @@ export interface EndpointList extends Pick<ListDraw, "slots"> {
 
 /** The lists of a service port: the endpoints of the cluster and of this node. Empty lists are absent. */
 export interface ServicePortLists {
-  readonly cluster?: EndpointList;
-  readonly local?: EndpointList;
+  readonly cluster?: EndpointList | undefined;
+  readonly local?: EndpointList | undefined;
   readonly isSticky: boolean;
   /** Only with intervals of ports: the ways of connections that lead to no endpoint. */
-  readonly empty?: readonly EmptyList[];
+  readonly empty?: readonly EmptyList[] | undefined;
   /** What it wants of features; absent for nothing. */
-  readonly parts?: readonly PortPart[];
+  readonly parts?: readonly PortPart[] | undefined;
 }
 
 /** Whether no way leads to an endpoint. */

@@ -44,14 +44,10 @@ interface KnownPort {
   readonly users: number[];
   /** Number of frontends that are intervals. */
   intervalUsers: number;
-  /** The lists written to the desired table. */
+  /** What is written to the desired table: the lists and parts that frontends use. */
   written: ServicePortLists;
   /** The kinds of frontends for which they are written. */
   writtenKinds: readonly FrontendKind[];
-  /** The ways without endpoints written for intervals. */
-  writtenEmpty: readonly EmptyList[];
-  /** The parts of features written for it. */
-  writtenParts: readonly PortPart[];
   /** The targets by number of each written list that is not sorted. */
   orders: Orders;
   /** With session affinity: the ids of endpoints. */
@@ -65,12 +61,8 @@ interface SetElement {
 
 type Orders = Readonly<Partial<Record<ListName, readonly string[]>>>;
 
-const NOT_STICKY: ServicePortLists = { isSticky: false };
-const STICKY: ServicePortLists = { isSticky: true };
 const SORTED: Orders = {};
 const NO_IDS: EndpointIds = new Map();
-const NONE_EMPTY: readonly EmptyList[] = [];
-const NO_PORT_PARTS: readonly PortPart[] = [];
 
 /** Shares equal verdicts, to save memory. */
 const verdicts = new SharedValues<string>();
@@ -228,10 +220,8 @@ export class EndpointLists {
       wanted,
       users: [0, 0, 0, 0],
       intervalUsers: 0,
-      written: NOT_STICKY,
+      written: { isSticky: false },
       writtenKinds: PORTS_ALONE,
-      writtenEmpty: NONE_EMPTY,
-      writtenParts: NO_PORT_PARTS,
       orders: SORTED,
       endpointIds: NO_IDS,
     };
@@ -263,7 +253,7 @@ export class EndpointLists {
 
   /** Removes all elements of a service port, and its id from `#byId`: call `#assignId` afterwards. */
   #clear(port: KnownPort): void {
-    this.#write(port, empty(port.written.isSticky));
+    this.#write(port, { isSticky: port.written.isSticky });
     this.#byId.delete(port.id);
   }
 
@@ -279,13 +269,12 @@ export class EndpointLists {
       orders: port.orders,
       ids: port.endpointIds,
     };
-    const lists = usedLists(wanted, port.users);
+    const lists = usedLists(wanted, port);
     port.written = lists;
     port.writtenKinds = this.#usedKinds(port);
     port.endpointIds = lists.isSticky ? endpointIds(targetsOf(lists), last.ids) : NO_IDS;
-    this.#writeEmptyLists(port, port.intervalUsers > 0 ? (wanted.empty ?? NONE_EMPTY) : NONE_EMPTY);
-    const isUsed = port.users.some((users) => users > 0);
-    this.#writeParts(port, isUsed ? (wanted.parts ?? NO_PORT_PARTS) : NO_PORT_PARTS);
+    if (lists.empty !== last.lists.empty) this.#writeEmptyLists(port, last.lists.empty, lists.empty);
+    if (lists.parts !== last.lists.parts) this.#writeParts(port, last.lists.parts, lists.parts);
     if (lists.isSticky) this.#writeAffinity(port.id, last.lists, lists);
     // PORTS_ALONE is the beginning of #kinds, so the longer one has the kinds of both.
     const kinds = last.kinds.length > port.writtenKinds.length ? last.kinds : port.writtenKinds;
@@ -352,22 +341,21 @@ export class EndpointLists {
     }
   }
 
-  #writeEmptyLists(port: KnownPort, empty: readonly EmptyList[]): void {
-    if (empty.length + port.writtenEmpty.length === 0) return;
-    const key = ({ way }: EmptyList) => String(listId(port.id, way));
+  #writeEmptyLists(
+    { id }: KnownPort,
+    before: readonly EmptyList[] = [],
+    empty: readonly EmptyList[] = [],
+  ): void {
+    const key = ({ way }: EmptyList) => String(listId(id, way));
     const wanted = new Set(empty.map(key));
     for (const { kind, refusals } of this.#kinds) {
       if (kind !== "interval") continue;
-      for (const one of port.writtenEmpty)
-        if (!wanted.has(key(one))) this.#tracker.deleteElement(refusals, key(one));
+      for (const one of before) if (!wanted.has(key(one))) this.#tracker.deleteElement(refusals, key(one));
       for (const one of empty) this.#tracker.setElement(refusals, key(one), REFUSALS[one.refusal]);
     }
-    port.writtenEmpty = empty;
   }
 
-  #writeParts(port: KnownPort, wanted: readonly PortPart[]): void {
-    const before = port.writtenParts;
-    if (wanted === before) return;
+  #writeParts(port: KnownPort, before: readonly PortPart[] = [], wanted: readonly PortPart[] = []): void {
     for (const part of wanted) {
       const { map, chain } = part;
       this.#shared.addPart(part);
@@ -379,7 +367,6 @@ export class EndpointLists {
       if (!wanted.some(({ map }) => map === part.map)) this.#tracker.deleteElement(part.map, String(port.id));
       this.#shared.dropPart(part);
     }
-    port.writtenParts = wanted;
   }
 
   #writeNumbers(
@@ -459,20 +446,22 @@ function endpointValue(target: string, { kind }: FrontendKind): string {
   return kind === "interval" ? (splitParts(target)[0] ?? "") : target;
 }
 
-/** The lists that at least one frontend leads to: see `externalLocalRules` for a way that leads to both. */
-function usedLists(wanted: ServicePortLists, users: readonly number[]): ServicePortLists {
-  const [cluster = 0, local = 0, externalCluster = 0, externalLocal = 0] = users;
-  const isClusterUsed = cluster + externalCluster + externalLocal > 0;
-  const isLocalUsed = local + externalLocal > 0;
-  if (isClusterUsed && (isLocalUsed || wanted.local === undefined)) return wanted;
-  const { isSticky } = wanted;
-  if (isClusterUsed)
-    return wanted.cluster === undefined ? empty(isSticky) : { cluster: wanted.cluster, isSticky };
-  return isLocalUsed && wanted.local !== undefined ? { local: wanted.local, isSticky } : empty(isSticky);
-}
-
-function empty(isSticky: boolean): ServicePortLists {
-  return isSticky ? STICKY : NOT_STICKY;
+/**
+ * The lists that at least one frontend leads to, and the parts if there is one: see `externalLocalRules` for
+ * a way that leads to both lists.
+ * @returns `wanted` itself if all of it is used
+ */
+function usedLists(wanted: ServicePortLists, { users, intervalUsers }: KnownPort): ServicePortLists {
+  const [toCluster = 0, toLocal = 0, externalCluster = 0, externalLocal = 0] = users;
+  const isClusterUsed = toCluster + externalCluster + externalLocal > 0;
+  const isLocalUsed = toLocal + externalLocal > 0;
+  const { isSticky, parts } = wanted;
+  if (!isClusterUsed && !isLocalUsed) return { isSticky };
+  const cluster = isClusterUsed ? wanted.cluster : undefined;
+  const local = isLocalUsed ? wanted.local : undefined;
+  const empty = intervalUsers > 0 ? wanted.empty : undefined;
+  const isAllUsed = cluster === wanted.cluster && local === wanted.local && empty === wanted.empty;
+  return isAllUsed ? wanted : { cluster, local, isSticky, empty, parts };
 }
 
 function targetsOf({ cluster, local }: ServicePortLists): readonly string[] {
