@@ -37,11 +37,11 @@ interface Progress {
    */
   changed: ReadonlySet<string> | "all" | "none";
   /** The service ports that this update did not come to, or not to their end: they are rendered first. */
-  unfinished: ReadonlySet<ServicePortKey> | undefined;
+  unfinished?: ReadonlySet<ServicePortKey> | undefined;
   /** The first of them, if its rules are in the state with only a part of its endpoints. */
-  growing: RenderedPort | undefined;
+  growing?: RenderedPort | undefined;
   /** The service ports that exceed a limit, and get no rules. With the limit, as text. */
-  excess: Map<ServicePortKey, string> | undefined;
+  excess?: Map<ServicePortKey, string> | undefined;
 }
 
 /** A service port with all of its endpoints. */
@@ -187,13 +187,7 @@ export class Renderer {
   #addWaiting(name: ServiceName, elements: number, changed: ReadonlySet<string> | "all" = "all"): void {
     const known = this.#waiting.get(name);
     if (known === undefined) {
-      this.#waiting.set(name, {
-        elements,
-        changed,
-        unfinished: undefined,
-        growing: undefined,
-        excess: undefined,
-      });
+      this.#waiting.set(name, { elements, changed });
       return;
     }
     known.growing = undefined;
@@ -272,10 +266,8 @@ export class Renderer {
   /** Removes the ports that a Service lost, and those that lose session affinity. */
   *#removeFormerPorts(name: ServiceName, refused: Refused): Generator<undefined> {
     const { ports } = this.#served(name, refused);
-    const wanted = new Map(ports.map((port) => [port.key, port]));
-    for (const port of this.#ports.get(name) ?? NO_PORTS) {
-      const after = wanted.get(port.key);
-      if (after !== undefined && !this.#losesAffinity(after)) continue;
+    const losing = ports.filter((port) => this.#losesAffinity(port));
+    for (const port of [...this.#gonePorts(name, ports), ...losing]) {
       this.#removePort(port);
       yield;
     }
@@ -429,8 +421,8 @@ export class Renderer {
   }
 
   #gonePorts(name: ServiceName, wanted: readonly ServicePort[]): readonly ServicePort[] {
-    const known = this.#ports.get(name);
-    if (known === undefined || known === wanted) return NO_PORTS;
+    const known = this.#ports.get(name) ?? wanted;
+    if (known === wanted) return NO_PORTS;
     const keys = new Set(wanted.map(({ key }) => key));
     return known.filter(
       ({ family, key }) => !keys.has(key) && this.state.families[family]?.servicePortRules(key),
