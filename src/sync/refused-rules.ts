@@ -27,8 +27,6 @@ const NO_FAILURES = { message: "", count: 0, lookAt: EQUAL_FAILURES };
  */
 export class RefusedRules {
   #servicePorts: Quarantine = new Map();
-  /** The service ports in quarantine because they make nft fail. */
-  readonly #failing = new Set<ServicePortKey>();
   #families: ReadonlyMap<Family, string> = new Map();
   #isRetryDue = false;
   #failures = NO_FAILURES;
@@ -63,14 +61,15 @@ export class RefusedRules {
     return this.#joined.all;
   }
 
-  quarantine(keys: readonly ServicePortKey[], reason = REFUSED_BY_KERNEL): void {
-    this.#servicePorts = new Map([...this.#servicePorts, ...keys.map((key) => [key, reason] as const)]);
+  /** Quarantines service ports, which the kernel refuses if no other reason is given. */
+  quarantine(keys: readonly ServicePortKey[], reasonOf = (_: ServicePortKey) => REFUSED_BY_KERNEL): void {
+    const added = keys.map((key) => [key, reasonOf(key)] as const);
+    this.#servicePorts = new Map([...this.#servicePorts, ...added]);
   }
 
   /** Quarantines service ports that make nft fail. */
   quarantineFailing(keys: readonly ServicePortKey[], { message }: TransactionFailedError): void {
-    this.quarantine(keys, `${FAILING}: ${message}`);
-    for (const key of keys) this.#failing.add(key);
+    this.quarantine(keys, () => `${FAILING}: ${message}`);
   }
 
   /**
@@ -78,9 +77,7 @@ export class RefusedRules {
    * @param failing the service ports on probation that still make nft fail: they are quarantined again
    */
   endProbation(failing: readonly ServicePortKey[]): void {
-    const again = failing.map((key) => [key, this.#probation.get(key) ?? FAILING] as const);
-    this.#servicePorts = new Map([...this.#servicePorts, ...again]);
-    for (const key of failing) this.#failing.add(key);
+    this.quarantine(failing, (key) => this.#probation.get(key) ?? FAILING);
     this.#probation = new Map();
   }
 
@@ -130,14 +127,15 @@ export class RefusedRules {
     const isDue = this.#isRetryDue;
     this.#isRetryDue = false;
     if (isDue) this.#families = new Map();
-    const ends = (key: ServicePortKey) => {
-      const service = serviceOf(key);
-      return isDue || (changed.has(service) && !(this.#failing.has(key) && exists(service)));
-    };
-    const ended = new Map([...this.#servicePorts].filter(([key]) => ends(key)));
+    const isFailing = (reason: string) => reason !== REFUSED_BY_KERNEL;
+    const ended = new Map(
+      [...this.#servicePorts].filter(([key, reason]) => {
+        const service = serviceOf(key);
+        return isDue || (changed.has(service) && !(isFailing(reason) && exists(service)));
+      }),
+    );
     if (ended.size === 0) return [];
-    const tried = [...ended].filter(([key]) => this.#failing.has(key));
-    for (const [key] of tried) this.#failing.delete(key);
+    const tried = [...ended].filter(([, reason]) => isFailing(reason));
     this.#probation = new Map([...this.#probation, ...tried]);
     this.#servicePorts = new Map([...this.#servicePorts].filter(([key]) => !ended.has(key)));
     return [...ended.keys()];
