@@ -1,4 +1,5 @@
 import { type ElementsDelta, hasIntervalKeys, onlyElements, partOf, type TableDelta } from "../nft/delta.ts";
+import type { Element } from "../nft/elements.ts";
 import type { FrontendKind } from "./frontend-kinds.ts";
 import { parseId } from "./list-ids.ts";
 import type { Step } from "./plan-step.ts";
@@ -86,15 +87,13 @@ function divided({ spec, deleted, added }: ElementsDelta): DividedElements {
   const gone = new Map(added.length === 0 ? [] : deleted.map((element) => [element.key, element]));
   const replaced = gone.size === 0 ? [] : added.filter(({ key }) => gone.has(key));
   const replacedKeys = new Set(replaced.map(({ key }) => key));
+  const others = (all: readonly Element[]) =>
+    replacedKeys.size === 0 ? all : all.filter(({ key }) => !replacedKeys.has(key));
   return {
-    added: { spec, deleted: [], added: gone.size === 0 ? added : added.filter(({ key }) => !gone.has(key)) },
+    added: { spec, deleted: [], added: others(added) },
     // In the same order, as both may be split.
     replaced: { spec, deleted: replaced.flatMap(({ key }) => gone.get(key) ?? []), added: replaced },
-    deleted: {
-      spec,
-      deleted: replacedKeys.size === 0 ? deleted : deleted.filter(({ key }) => !replacedKeys.has(key)),
-      added: [],
-    },
+    deleted: { spec, deleted: others(deleted), added: [] },
   };
 }
 

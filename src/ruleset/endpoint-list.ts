@@ -15,7 +15,7 @@ export interface EndpointList extends Pick<ListDraw, "slots"> {
   readonly targets: readonly string[];
 }
 
-/** The lists of a service port: the endpoints of the cluster and of this node. Empty lists are absent. */
+/** The lists of a service port: the endpoints of the cluster and of this node. Empty lists are undefined. */
 export interface ServicePortLists {
   readonly cluster?: EndpointList | undefined;
   readonly local?: EndpointList | undefined;
@@ -56,13 +56,12 @@ export function servicePortLists(
   local: readonly Endpoint[],
   balancing: Balancing,
 ): ServicePortLists {
-  const isSticky = balancing.affinitySeconds > 0;
   // No object spread: V8 gives each object that a spread creates its own hidden class of 200 bytes.
-  if (local.length === 0)
-    return cluster.length === 0 ? { isSticky } : { cluster: listOf(cluster, balancing), isSticky };
-  const ownList = listOf(local, balancing, true);
-  if (cluster.length === 0) return { local: ownList, isSticky };
-  return { cluster: listOf(cluster, balancing), local: ownList, isSticky };
+  return {
+    cluster: cluster.length === 0 ? undefined : listOf(cluster, balancing),
+    local: local.length === 0 ? undefined : listOf(local, balancing, true),
+    isSticky: balancing.affinitySeconds > 0,
+  };
 }
 
 function listOf(
@@ -133,9 +132,4 @@ function grownList(all: readonly Endpoint[], before: readonly string[], added: n
     return before[index] === target || left-- > 0;
   });
   return grown.length === all.length ? all : grown;
-}
-
-/** The values at the numbers of a list: a slot is the index of a target. @param values one for each target */
-export function numberedValues({ slots }: EndpointList, values: readonly string[]): readonly string[] {
-  return slots === undefined ? values : Array.from(slots, (index) => values[index] as string);
 }

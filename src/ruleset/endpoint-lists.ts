@@ -6,13 +6,7 @@ import { balancerName, chooserName, REFUSALS, rememberName } from "./chain-names
 import { keepChain } from "./chain-roles.ts";
 import type { DeltaTracker } from "./delta-tracker.ts";
 import { RANDOM } from "./draws.ts";
-import {
-  areLong,
-  type EmptyList,
-  type EndpointList,
-  numberedValues,
-  type ServicePortLists,
-} from "./endpoint-list.ts";
+import { areLong, type EmptyList, type EndpointList, type ServicePortLists } from "./endpoint-list.ts";
 import { type EndpointIds, endpointIds, endpointIdsIn, placed } from "./endpoint-numbers.ts";
 import { type FrontendKind, PORTS, PORTS_ALONE } from "./frontend-kinds.ts";
 import type { FrontendRules } from "./frontend-rules.ts";
@@ -494,7 +488,8 @@ function valuesOf(servicePortId: number, written: WrittenList | undefined): read
   const { list, order, ids } = written;
   const values =
     ids.size === 0 ? order : order.map((target) => String(endpointId(servicePortId, ids, target)));
-  return numberedValues(list, values);
+  // A slot is the index of a target.
+  return list.slots === undefined ? values : Array.from(list.slots, (index) => values[index] as string);
 }
 
 /** The id of an endpoint. @throws if it has none: any other number would be the id of something else */
