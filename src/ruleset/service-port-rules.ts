@@ -78,8 +78,9 @@ export function renderServicePort(
     lists: withExtras(lists, intervals.length > 0 ? emptyLists(port, choice) : undefined, portParts),
     shared: [
       { set: CLUSTER_IPS, key: service.clusterIPs[port.family], value: "" },
-      ...hairpinElements(port, choice),
-      ...(hairpinSet === undefined ? NO_ELEMENTS : addressHairpins(choice, hairpinSet)),
+      ...hairpinElements(choice, HAIRPIN_CONNECTIONS, (one) => [port.spec.protocol, one.port]),
+      // The same for all ports of all intervals: addresses are enough.
+      ...(hairpinSet === undefined ? NO_ELEMENTS : hairpinElements(choice, hairpinSet, () => [])),
     ],
     noLocalEndpoints: noLocalEndpoints(port, choice),
     ...(ofFeatures.length > 0 && { ofFeatures }),
@@ -232,24 +233,21 @@ function refusal({ hasAny }: EndpointChoice): Refusal {
   return hasAny ? "no-local-endpoints" : "no-endpoints";
 }
 
-/** A local endpoint that reaches itself through a Service must not see its own address as the source. */
+/**
+ * A local endpoint that reaches itself through a Service must not see its own address as the source.
+ * @param portOf the parts of a key after both addresses
+ */
 function hairpinElements(
-  { spec }: ServicePort,
   { cluster, local }: EndpointChoice,
+  set: string,
+  portOf: (endpoint: Endpoint) => readonly (string | number)[],
 ): readonly DesiredElement[] {
   if (!cluster.some(isLocal) && !local.some(isLocal)) return NO_ELEMENTS;
   const own = [...cluster, ...local].filter(isLocal);
-  const keys = own.map(({ address, port }) => joinParts(address, address, spec.protocol, port));
-  return [...new Set(keys)].map((key) => ({ set: HAIRPIN_CONNECTIONS, key, value: "" }));
+  const keys = own.map((endpoint) => joinParts(endpoint.address, endpoint.address, ...portOf(endpoint)));
+  return [...new Set(keys)].map((key) => ({ set, key, value: "" }));
 }
 
 function isLocal({ local }: Endpoint): boolean {
   return local;
-}
-
-/** The same for all ports of all intervals: addresses are enough. */
-function addressHairpins({ cluster, local }: EndpointChoice, set: string): DesiredElement[] {
-  const own = [...cluster, ...local].filter(isLocal);
-  const keys = new Set(own.map(({ address }) => joinParts(address, address)));
-  return [...keys].map((key) => ({ set, key, value: "" }));
 }
