@@ -103,7 +103,7 @@ export function* counting(
 
 /** Counts source ranges. If these allow the node, the guarded addresses themselves are among them. */
 function rangeElements(service: Service, guarded: number, family: Family): number {
-  return guarded === 0 ? 0 : mostRangeElements(family, service.loadBalancerSourceRanges[family]) + guarded;
+  return guarded === 0 ? 0 : mostRangeElements[family](service.loadBalancerSourceRanges[family]) + guarded;
 }
 
 interface FrontendAddresses extends AddressCounts {

@@ -1,5 +1,4 @@
 import {
-  type AddressInterval,
   addressText,
   addressWidth,
   joinIntervals,
@@ -99,22 +98,14 @@ function rangesOf(service: Service, { family, nodeAddress }: FamilyContext): Sou
   const [first] = joined;
   const most = (1n << BigInt(addressWidth(family))) - 1n;
   if (first !== undefined && first.first === 0n && first.last === most) return undefined;
-  const prefixes = joined.flatMap((interval) => dividedPrefixes(family, interval));
+  const prefixes = joined
+    .flatMap((interval) => prefixesOf(addressWidth(family), ASCENDING_LENGTHS[family], interval))
+    .map((prefix) => `${addressText(family, prefix.first)}/${prefix.length}`);
   return { id: listIdentity(prefixes), prefixes };
 }
 
-/** Divides an interval into prefixes that the set can have. */
-function dividedPrefixes(family: Family, interval: AddressInterval): string[] {
-  const prefixes = prefixesOf(addressWidth(family), ASCENDING_LENGTHS[family], interval);
-  return prefixes.map(({ first, length }) => `${addressText(family, first)}/${length}`);
-}
-
-/** The number of elements for some ranges at the most, which joining may reduce. @param ranges CIDRs */
-export function mostRangeElements(family: Family, ranges: readonly string[]): number {
-  return mostRangeElementsOf[family](ranges);
-}
-
-const mostRangeElementsOf = byFamily((family) =>
+/** The number of elements for some ranges (CIDRs) at the most, which joining may reduce. */
+export const mostRangeElements = byFamily((family) =>
   oncePerObject((ranges: readonly string[]): number =>
     ranges.reduce((count, range) => {
       const length = Number(range.slice(range.indexOf("/") + 1));
