@@ -257,32 +257,27 @@ export class EndpointLists {
    * @param areStale whether the endpoints of earlier lists stay in the table
    */
   #write(port: KnownPort, wanted = port.wanted, areStale = false): void {
-    const last = {
-      lists: port.written,
-      kinds: port.writtenKinds,
-      orders: port.orders,
-      ids: port.endpointIds,
-    };
+    const { written: listsBefore, writtenKinds: kindsBefore, endpointIds: idsBefore } = port;
     const lists = usedLists(wanted, port);
     port.written = lists;
     port.writtenKinds = this.#usedKinds(port);
-    port.endpointIds = lists.isSticky ? endpointIds(targetsOf(lists), last.ids) : NO_IDS;
-    if (lists.empty !== last.lists.empty) this.#writeEmptyLists(port, last.lists.empty, lists.empty);
-    if (lists.parts !== last.lists.parts) this.#writeParts(port, last.lists.parts, lists.parts);
-    if (lists.isSticky) this.#writeAffinity(port.id, last.lists, lists);
+    port.endpointIds = lists.isSticky ? endpointIds(targetsOf(lists), idsBefore) : NO_IDS;
+    if (lists.empty !== listsBefore.empty) this.#writeEmptyLists(port, listsBefore.empty, lists.empty);
+    if (lists.parts !== listsBefore.parts) this.#writeParts(port, listsBefore.parts, lists.parts);
+    if (lists.isSticky) this.#writeAffinity(port.id, listsBefore, lists);
     // PORTS_ALONE is the beginning of #kinds, so the longer one has the kinds of both.
-    const kinds = last.kinds.length > port.writtenKinds.length ? last.kinds : port.writtenKinds;
+    const kinds = kindsBefore.length > port.writtenKinds.length ? kindsBefore : port.writtenKinds;
     for (const name of LIST_NAMES) {
-      const [listBefore, listAfter] = [last.lists[name], lists[name]];
-      if (listBefore === listAfter && last.kinds === port.writtenKinds) continue;
-      const orderBefore = last.orders[name] ?? listBefore?.targets ?? [];
-      const before = listBefore && { list: listBefore, order: orderBefore, ids: last.ids };
+      const [listBefore, listAfter] = [listsBefore[name], lists[name]];
+      if (listBefore === listAfter && kindsBefore === port.writtenKinds) continue;
+      const orderBefore = port.orders[name] ?? listBefore?.targets ?? [];
+      const before = listBefore && { list: listBefore, order: orderBefore, ids: idsBefore };
       const order = listAfter && orderOf(listAfter, orderBefore, listBefore?.targets);
       const after = listAfter && order && { list: listAfter, order, ids: port.endpointIds };
       // `orderOf` returns the same array if it is sorted.
       port.orders = withOrder(port.orders, name, order === listAfter?.targets ? undefined : order);
       for (const kind of kinds) {
-        const beforeOfKind = last.kinds.includes(kind) ? before : undefined;
+        const beforeOfKind = kindsBefore.includes(kind) ? before : undefined;
         const afterOfKind = port.writtenKinds.includes(kind) ? after : undefined;
         if (beforeOfKind?.list === afterOfKind?.list) continue;
         this.#writeBalancer(port, name, kind, afterOfKind);

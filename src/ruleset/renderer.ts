@@ -171,12 +171,8 @@ export class Renderer {
 
   /** The elements of a Service, with those of its source ranges. */
   #sizeOf(name: ServiceName): number {
-    return this.state.budgets.elementsOf(name) + this.#sourceRangesOf(name);
-  }
-
-  #sourceRangesOf(name: ServiceName): number {
     const { ip = [], ip6 = [] } = this.#cache.service(name)?.loadBalancerSourceRanges ?? {};
-    return ip.length + ip6.length;
+    return this.state.budgets.elementsOf(name) + ip.length + ip6.length;
   }
 
   /**
