@@ -57,9 +57,13 @@ export class FamilyState {
   /** For each service port that changed since the last commit: its committed rules; undefined for none. */
   readonly #committedRules = new Map<ServicePortKey, ServicePortRules | undefined>();
   readonly #lost = new LostFrontends();
+  /** The number of frontends that service ports want but others have, and the Services that want them. */
+  readonly lost: Pick<LostFrontends, "count" | "services"> = this.#lost;
   readonly #frontends = new FrontendOwners(this.#lost);
   readonly #parts: OptionalParts;
   readonly #nodePorts = new Set<string>();
+  /** The keys of all NodePorts of service ports, with and without endpoints; live. */
+  readonly nodePorts: ReadonlySet<string> = this.#nodePorts;
   #nodePortsRevision = 0;
   readonly #shared: SharedObjects;
   /** Elements of long lists that nothing leads to any more; source ranges have their own. */
@@ -248,19 +252,9 @@ export class FamilyState {
     return this.#rules.values();
   }
 
-  /** The keys of all NodePorts of service ports, with and without endpoints; live. */
-  get nodePorts(): ReadonlySet<string> {
-    return this.#nodePorts;
-  }
-
   /** Increases whenever a NodePort changes its owner or rules. */
   get nodePortsRevision(): number {
     return this.#nodePortsRevision;
-  }
-
-  /** The number of frontends that service ports want but others have, and the Services that want them. */
-  get lost(): Pick<LostFrontends, "count" | "services"> {
-    return this.#lost;
   }
 
   /** The changes of conflicts since the last call. Call {@link FamilyState.divideIntervals} before. */

@@ -12,25 +12,17 @@ export interface OwnerChange {
 
 /** Tracks which service ports want each frontend, and which one has it. */
 export class FrontendOwners {
-  /** By frontend: the rules of the service port that it belongs to. */
   readonly #owners = new Map<string, FrontendRules>();
-  /** The candidates for each frontend that several service ports want (rare), best first. */
   readonly #conflicts = new Map<string, FrontendRules[]>();
+  /** By frontend: the rules of the service port that it belongs to. */
+  readonly owners: ReadonlyMap<string, FrontendRules> = this.#owners;
+  /** The candidates for each frontend that several service ports want (rare), best first. */
+  readonly conflicts: ReadonlyMap<string, readonly FrontendRules[]> = this.#conflicts;
   readonly #lost: LostFrontends;
 
   /** @param lost records the frontends that service ports lose and regain */
   constructor(lost: LostFrontends) {
     this.#lost = lost;
-  }
-
-  /** By frontend: the rules of the service port that it belongs to. */
-  get owners(): ReadonlyMap<string, FrontendRules> {
-    return this.#owners;
-  }
-
-  /** The candidates for each frontend that several service ports want, best first; live. */
-  get conflicts(): ReadonlyMap<string, readonly FrontendRules[]> {
-    return this.#conflicts;
   }
 
   /** Replaces a candidate for a frontend. @param before the port as it was; ignored if it is no candidate */

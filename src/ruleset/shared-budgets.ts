@@ -30,6 +30,8 @@ interface Counted extends Claim, ServedObjects, Pick<ServiceCount, "amounts"> {
  */
 export class SharedBudgets {
   readonly #elements = new AgeBudget<Counted>();
+  /** The elements that all Services within their own budgets want, and the namespace that wants the most. */
+  readonly elements: Pick<AgeBudget, "claimed" | "largest"> = this.#elements;
   /** By name. */
   readonly #features: ReadonlyMap<string, FeatureBudget>;
   /** The Services that exceed their own budget. */
@@ -86,11 +88,6 @@ export class SharedBudgets {
       for (const name of feature.decide(this.#counted, countOf, nodeContext)) changed.add(name);
     this.#counted.clear();
     return changed;
-  }
-
-  /** The elements that all Services within their own budgets want, and the namespace that wants the most. */
-  get elements(): Pick<AgeBudget, "claimed" | "largest"> {
-    return this.#elements;
   }
 
   /** The last count of elements of a Service within its own budget; 0 for others. */

@@ -100,6 +100,8 @@ export class ChangeTracker {
   #times: ChangeTimes[] = [];
   readonly #serviceChanges: ChangeCount = { total: 0, unsynced: 0 };
   readonly #endpointChanges: ChangeCount = { total: 0, unsynced: 0 };
+  readonly serviceChanges: Readonly<ChangeCount> = this.#serviceChanges;
+  readonly endpointChanges: Readonly<ChangeCount> = this.#endpointChanges;
   readonly #invalid: ObjectProblemLog;
   #nodeLacks: readonly string[] = [];
 
@@ -109,14 +111,6 @@ export class ChangeTracker {
     if (!parts.awaitsPodCIDRs) return;
     this.#waitingFor.add("podCIDRs");
     parts.clock.after(POD_CIDRS_TIMEOUT, () => this.#giveUpOnPodCIDRs());
-  }
-
-  get serviceChanges(): Readonly<ChangeCount> {
-    return this.#serviceChanges;
-  }
-
-  get endpointChanges(): Readonly<ChangeCount> {
-    return this.#endpointChanges;
   }
 
   /** The fields that our Node lost, and whose last known values are used: `addresses`, `podCIDRs`, `zone`. */
