@@ -16,10 +16,7 @@ export interface WantedIntervals {
   readonly lists: { readonly isSticky: boolean };
 }
 
-/**
- * A part of an interval that belongs to its service port alone, with its ports in keys: one that is added (no
- * `before`), deleted (no `after`) or has other rules.
- */
+/** A piece that is added (no `before`), deleted (no `after`) or has other rules. */
 export interface PieceChange {
   readonly before: FrontendRules | undefined;
   readonly after: FrontendRules | undefined;
@@ -35,7 +32,10 @@ export interface IntervalChanges {
   readonly deletedPorts: readonly string[];
 }
 
-/** The owners of ports within intervals. Pieces do not overlap, as the kernel refuses overlaps. */
+/**
+ * The owners of ports within intervals. A piece is a part of an interval that its service port has alone; the
+ * key of its rules has the piece's ports. Pieces do not overlap, as the kernel refuses overlaps.
+ */
 export interface DividedIntervals {
   /** How many intervals of service ports changed since ports were last divided. */
   readonly changed: number;

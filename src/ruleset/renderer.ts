@@ -417,8 +417,8 @@ export class Renderer {
   }
 
   #gonePorts(name: ServiceName, wanted: readonly ServicePort[]): readonly ServicePort[] {
-    const known = this.#ports.get(name) ?? wanted;
-    if (known === wanted) return NO_PORTS;
+    const known = this.#ports.get(name);
+    if (known === undefined || known === wanted) return NO_PORTS;
     const keys = new Set(wanted.map(({ key }) => key));
     return known.filter(
       ({ family, key }) => !keys.has(key) && this.state.families[family]?.servicePortRules(key),

@@ -30,6 +30,7 @@ import { sourceRanges } from "./source-ranges.ts";
 /** The rules of one service port: a pure function of the port, its endpoints and the context. */
 export interface ServicePortRules {
   readonly port: ServicePort;
+  /** Their `port` is this one. */
   readonly frontends: readonly FrontendRules[];
   /**
    * The same for each interval of ports at each address, with the whole interval in keys. Another service

@@ -61,8 +61,11 @@ export class RefusedRules {
     return this.#joined.all;
   }
 
-  /** Quarantines service ports, which the kernel refuses if no other reason is given. */
-  quarantine(keys: readonly ServicePortKey[], reasonOf = (_: ServicePortKey) => REFUSED_BY_KERNEL): void {
+  /** Quarantines service ports. @param reasonOf the reason for each; that the kernel refuses it if absent */
+  quarantine(
+    keys: readonly ServicePortKey[],
+    reasonOf: (key: ServicePortKey) => string = () => REFUSED_BY_KERNEL,
+  ): void {
     const added = keys.map((key) => [key, reasonOf(key)] as const);
     this.#servicePorts = new Map([...this.#servicePorts, ...added]);
   }
@@ -127,7 +130,7 @@ export class RefusedRules {
     const isDue = this.#isRetryDue;
     this.#isRetryDue = false;
     if (isDue) this.#families = new Map();
-    const isFailing = (reason: string) => reason !== REFUSED_BY_KERNEL;
+    const isFailing = (reason: string) => reason.startsWith(FAILING);
     const ended = new Map(
       [...this.#servicePorts].filter(([key, reason]) => {
         const service = serviceOf(key);
