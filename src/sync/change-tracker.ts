@@ -19,7 +19,9 @@ export interface ChangeTrackerParts {
   readonly cache: ObjectCache;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Called for each change after all {@link Awaited} conditions are met. */
+  /**
+   * Called for each change after all {@link FirstSyncCondition} conditions are met, and when the last one is.
+   */
   readonly onChange: () => void;
   /**
    * Rules depend on the podCIDRs of our Node (`detectLocalMode: NodeCIDR`), which a controller may assign
@@ -31,11 +33,11 @@ export interface ChangeTrackerParts {
 /**
  * A condition for the first sync: the first list of a resource, or the podCIDRs where rules depend on them.
  */
-export type Awaited = ResourceName | "podCIDRs";
+export type FirstSyncCondition = ResourceName | "podCIDRs";
 
 /**
- * Maximum time to wait for podCIDRs, as in kube-proxy (waitForPodCIDR in cmd/kube-proxy/app/server_linux.go).
- * Milliseconds.
+ * Maximum time from the first list of Nodes until podCIDRs are given up, milliseconds. Kube-proxy waits as
+ * long (waitForPodCIDR in cmd/kube-proxy/app/server_linux.go).
  */
 const POD_CIDRS_TIMEOUT = 300_000;
 
@@ -80,8 +82,7 @@ export interface ChangeCount {
 }
 
 /**
- * Maximum age of a change when it is received, milliseconds: the clocks of the cluster and our own may be
- * wrong.
+ * Age to which older trigger times are cut, milliseconds: the clocks of the cluster and our own may be wrong.
  */
 const MAX_TRIGGER_AGE = 3_600_000;
 
@@ -96,7 +97,7 @@ const MAX_TIMES = 10_000;
  */
 export class ChangeTracker {
   readonly #parts: ChangeTrackerParts;
-  readonly #waitingFor = new Set<Awaited>(RESOURCE_NAMES);
+  readonly #waitingFor = new Set<FirstSyncCondition>(RESOURCE_NAMES);
   #times: ChangeTimes[] = [];
   readonly #serviceChanges: ChangeCount = { total: 0, unsynced: 0 };
   readonly #endpointChanges: ChangeCount = { total: 0, unsynced: 0 };
@@ -108,9 +109,7 @@ export class ChangeTracker {
   constructor(parts: ChangeTrackerParts) {
     this.#parts = parts;
     this.#invalid = new ObjectProblemLog(parts.clock, parts.logger, "invalid object ignored");
-    if (!parts.awaitsPodCIDRs) return;
-    this.#waitingFor.add("podCIDRs");
-    parts.clock.after(POD_CIDRS_TIMEOUT, () => this.#giveUpOnPodCIDRs());
+    if (parts.awaitsPodCIDRs) this.#waitingFor.add("podCIDRs");
   }
 
   /** The fields that our Node lost, and whose last known values are used: `addresses`, `podCIDRs`, `zone`. */
@@ -119,7 +118,7 @@ export class ChangeTracker {
   }
 
   /** The conditions for the first sync that are not met yet. */
-  get waitingFor(): readonly Awaited[] {
+  get waitingFor(): readonly FirstSyncCondition[] {
     return [...this.#waitingFor];
   }
 
@@ -231,7 +230,10 @@ export class ChangeTracker {
       },
       onSynced: () => {
         if (!this.#waitingFor.delete(resource)) return;
-        this.#parts.logger.info({ resource, waitingFor: this.waitingFor }, "resource synced");
+        const { clock, logger } = this.#parts;
+        logger.info({ resource, waitingFor: this.waitingFor }, "resource synced");
+        if (resource === "nodes" && this.#waitingFor.has("podCIDRs"))
+          clock.after(POD_CIDRS_TIMEOUT, () => this.#giveUpOnPodCIDRs());
         this.#announce();
       },
     };

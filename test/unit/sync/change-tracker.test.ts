@@ -190,8 +190,11 @@ describe("ChangeTracker", () => {
       expect([tracker.waitingFor, changes()]).toEqual([[], 1]);
     });
 
-    test("continues without them after five minutes, with a warning", () => {
-      const { tracker, clock, handlers, logger, changes } = setUp({ awaitsPodCIDRs: true });
+    test("continues without them five minutes after Nodes were listed, with a warning", () => {
+      const { tracker, clock, handlers, logger, changes } = setUp({ awaitsPodCIDRs: true, synced: false });
+      clock.advance(600_000);
+      expect(tracker.waitingFor).toContain("podCIDRs");
+      for (const name of RESOURCE_NAMES) handlers[name].onSynced();
       handlers.nodes.onUpsert("node-1", node(), undefined);
       clock.advance(299_999);
       expect(changes()).toBe(0);

@@ -10,7 +10,7 @@ import {
 import { type HealthPath, healthRoutes } from "../../../../src/daemon/health/health-routes.ts";
 import { SyncHistory } from "../../../../src/daemon/health/sync-history.ts";
 import type { DaemonProblem } from "../../../../src/socket/daemon-protocol.ts";
-import type { Awaited } from "../../../../src/sync/change-tracker.ts";
+import type { FirstSyncCondition } from "../../../../src/sync/change-tracker.ts";
 import type { SyncReport } from "../../../../src/sync/sync-report.ts";
 import { node } from "../../../support/build.ts";
 import { syncReport } from "../../../support/sync-report.ts";
@@ -34,7 +34,7 @@ function keysOf(value: unknown): unknown[] {
 function setUp(startedAt: number, families: readonly Family[] = ["ip", "ip6"]) {
   const runner: { pendingSince: number | undefined } = { pendingSince: undefined };
   const cache = { node: node(), isNodeKnown: true };
-  const changes: { waitingFor: readonly Awaited[] } = { waitingFor: [] };
+  const changes: { waitingFor: readonly FirstSyncCondition[] } = { waitingFor: [] };
   const clock = { now: () => startedAt, monotonic: () => 0 };
   const history = new SyncHistory();
   const tracker = healthTracker(families, clock, { runner, tracker: changes, cache, history });
