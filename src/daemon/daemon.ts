@@ -123,11 +123,13 @@ export async function createDaemon(input: DaemonInput) {
       } while (!(await system.lock.take()));
       logger.info({}, "the other nft-proxy has ended: starting");
     }
-    if (isStopped) return;
+    // `stop` had no lock to release.
+    if (isStopped) return system.lock.release();
     health.waitFor(undefined);
     // A daemon before this one may have been killed while this one waited.
     system.endOrphans();
-    // After every step that can fail, so that a failed start changes no settings; before features read them.
+    // Settings come after every step that can fail, so that a failed start changes none, and before features
+    // read them.
     await system.setUp(input.options, logger);
     if (!isStopped) begin();
   };
@@ -143,7 +145,8 @@ export async function createDaemon(input: DaemonInput) {
     await Promise.all([...[...servers, services].map((one) => one.close()), events.stop()]);
   };
   /**
-   * Opens the servers, which listen immediately, follows the source and programs the kernel.
+   * Opens the servers, which listen immediately. Then it begins to follow the source and to program the
+   * kernel, when no other daemon does.
    * @throws AppError HOST with `bindAddressHardFail`, after everything is closed again
    */
   const start = async (): Promise<void> => {
