@@ -99,3 +99,8 @@ export function durationWords(milliseconds: number): string {
   if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
   return seconds < 172_800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} d`;
 }
+
+/** Whole seconds from one time to another, both in milliseconds; 0 if the clock was set back in between. */
+export function secondsBetween(from: number, to: number): number {
+  return Math.max(0, Math.round((to - from) / 1000));
+}

@@ -1,3 +1,4 @@
+import { secondsBetween } from "../base/duration.ts";
 import { counted, listText, listTextOf } from "../base/text.ts";
 import type { Desired } from "../inspect/load/desired.ts";
 import type { DesiredOrigin, MissingNode } from "../inspect/load/load-request.ts";
@@ -108,10 +109,10 @@ export function originText({ objects, server, daemon }: DesiredOrigin): string {
 }
 
 function daemonText({ nodeName, now, sync: { verifiedAt, pendingSince } }: DaemonState): string {
-  const secondsSince = (at: number) => Math.max(0, Math.round((now - at) / 1000));
   const verified =
-    verifiedAt === undefined ? "not verified yet" : `verified ${secondsSince(verifiedAt)} s ago`;
-  const pending = pendingSince === undefined ? "" : `, changes pending for ${secondsSince(pendingSince)} s`;
+    verifiedAt === undefined ? "not verified yet" : `verified ${secondsBetween(verifiedAt, now)} s ago`;
+  const pending =
+    pendingSince === undefined ? "" : `, changes pending for ${secondsBetween(pendingSince, now)} s`;
   return `daemon on ${nodeName}, ${verified}${pending}`;
 }
 

@@ -11,8 +11,7 @@ const KILLED = 128;
 /**
  * Handles SIGTERM and SIGINT, which end the command; the second one ends the process immediately.
  * @param handlers for signals that do not end it
- * @returns the end of the command, its reason and whether that is an error; and a function that lets the
- * process end
+ * @returns a promise of why the command ends and whether it failed, and a function that lets the process end
  */
 export function onSignals(handlers: Readonly<Record<"SIGHUP" | "SIGUSR1", () => void>>, logger: Logger) {
   let isEnding = false;

@@ -29,7 +29,8 @@ const MOST_CHARACTERS = 2 ** 21;
 export function readConfiguration(text: string, name: string) {
   const { value: document, repeated } = documentIn(text, name);
   const isOwn = (path: string) => path.startsWith(OWN_SECTION);
-  refuseViolations(document, repeated.filter(isOwn), name);
+  const unknown = isRecord(document) ? unknownFieldWarnings(document) : [];
+  refuseViolations(document, repeated.filter(isOwn), unknown, name);
   const given = document as Document;
   return {
     given,
@@ -40,7 +41,7 @@ export function readConfiguration(text: string, name: string) {
         .map((path) => `${path} is given more than once: the last value is used`),
       ...modeWarnings(given, "fields"),
       ...ignoredFieldWarnings(given),
-      ...unknownFieldWarnings(given),
+      ...unknown,
     ],
   };
 }
@@ -48,8 +49,14 @@ export function readConfiguration(text: string, name: string) {
 /**
  * Throws if a document is invalid. The error lists all invalid values, and the fields that are ignored.
  * @param repeated the fields of our section that are given more than once
+ * @param unknown warnings about the fields that are ignored
  */
-function refuseViolations(document: unknown, repeated: readonly string[], name: string): void {
+function refuseViolations(
+  document: unknown,
+  repeated: readonly string[],
+  unknown: readonly string[],
+  name: string,
+): void {
   const bySchema = schemaViolations(document);
   const isOtherKind = bySchema.some(({ subject }) => subject === "kind" || subject === "apiVersion");
   // The other fields of another kind mean nothing.
@@ -60,7 +67,7 @@ function refuseViolations(document: unknown, repeated: readonly string[], name: 
     ...repeated.map((subject) => ({ subject, reason: "must not be given more than once" })),
     ...(fields ? dependencyViolations(withDefaults(fields), bySchema) : []),
   ];
-  refuseInvalid("BAD_CONFIG", name, violations, fields && listText(unknownFieldWarnings(fields)));
+  refuseInvalid("BAD_CONFIG", name, violations, fields && listText(unknown));
 }
 
 /**

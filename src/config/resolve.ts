@@ -76,8 +76,8 @@ function invalidFlags(flags: readonly GivenFlag[], configuration: Document): Inv
     .map(({ subject, reason }) => ({ subject: flagOf(subject), reason }))
     .filter(({ subject }) => !refused.some((invalid) => invalid.subject === subject));
   const all = [...refused, ...others];
-  // A field without a flag is invalid only because its default is from another invalid flag: the file was
-  // validated before.
+  // The file was validated before. So a field without a flag can be invalid only through its default, which
+  // comes from another invalid flag.
   const ofFlags = all.filter(({ subject }) => subject.startsWith("--"));
   return ofFlags.length > 0 ? ofFlags : all;
 }

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from "../base/clock.ts";
-import { AppError, messageOf } from "../base/errors.ts";
+import { evidenceOf, messageOf } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import { programName } from "../kernel/host.ts";
 import type { NetlinkListener, StartNetlinkListener } from "../kernel/netlink-listener.ts";
@@ -125,7 +125,7 @@ export class KernelEvents {
     if (this.#since === undefined && !this.#isWarned) {
       this.#isWarned = true;
       logger.warn(
-        { ...fields, hint: error instanceof AppError ? error.hint : undefined },
+        { ...fields, hint: evidenceOf(error).hint },
         "the kernel's notifications cannot be read: changes by other programs are found at the next full resync, and those of this host's addresses when they can be read",
       );
     } else logger.debug(fields, "the kernel's notifications ended, listening again");

@@ -11,13 +11,13 @@ import { REQUESTS } from "./netlink-requests.ts";
  */
 const BUFFER = 8 * 1024 * 1024;
 
-/** Pause after each reading. Milliseconds. */
+/** Pause after each reading of few messages, milliseconds. */
 const PAUSE = 5;
 
 /** Interval between readings of /proc/uptime, whose times have a resolution of 10 ms. Milliseconds. */
 const IDLE_INTERVAL = 200;
 
-/** The maximum rest after each reading, as a multiple of its duration, while no processor is idle. */
+/** The rest after a reading of many messages, as a multiple of its duration, while no processor is idle. */
 const MOST_REST = 100;
 
 /** NETLINK_NETFILTER in /proc/net/netlink. */
@@ -25,7 +25,7 @@ const NETFILTER = "12";
 
 /** Callbacks of a {@link FlowListener}. */
 export interface FlowHandlers {
-  /** Whether a changed or deleted flow in this state is reported; new ones are. */
+  /** Whether to report a changed or deleted flow in this state. New flows are always reported. */
   readonly wants: (change: FlowChange, state: FlowState) => boolean;
   readonly onFlow: (change: FlowChange, flow: Flow) => void;
   /** Called once with the reason if listening ends; not after `stop`. */
@@ -48,7 +48,10 @@ export type StartFlowListener = (handlers: FlowHandlers) => FlowListener;
 export interface FlowListenerOptions {
   /** Path or name of the program. */
   readonly socat?: string;
-  /** Minimum rest after a reading of many messages, as a multiple of its duration, if processors are idle. */
+  /**
+   * Minimum rest after a reading of many messages, as a multiple of its duration, also while processors are
+   * idle.
+   */
   readonly leastRest?: number;
 }
 

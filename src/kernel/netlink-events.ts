@@ -18,7 +18,7 @@ const PONG_TIMEOUT = 5_000;
  */
 const BUFFER = 32 * 1024 * 1024;
 
-/** Size of a reading after which more messages wait, bytes. 64 KB is the most. */
+/** A reading this large means that more messages are waiting. Bytes; 64 KB is the most. */
 const MANY = 32_768;
 
 /** Maximum rest between two readings, milliseconds: the answer to a ping is only seen after it. */
@@ -59,13 +59,13 @@ export interface NetlinkEventsParts {
 export type NetlinkEvents = ReturnType<typeof netlinkEvents>;
 
 /**
- * Listens to changes of nftables or the host in this network namespace, from its creation. Ends if the
- * kernel had to drop a notification, and if socat ends, is killed or hangs. The caller then has to create a
- * new listener.
+ * Listens to changes of nftables, the host or flows in this network namespace, from its creation. Ends if
+ * socat ends, is killed or hangs, and if the kernel had to drop a notification, except one of flows. The
+ * caller then has to create a new listener.
  */
 export function netlinkEvents(parts: NetlinkEventsParts) {
-  const { socat, clock, ping, wanted, onMessage, onEnd, pauseMs = 0, restRatio = noRest } = parts;
-  const { notifications = "nftables", bufferBytes = BUFFER } = parts;
+  const { clock, ping, wanted, onMessage, onEnd, pauseMs = 0, restRatio = noRest } = parts;
+  const { socat = "socat", notifications = "nftables", bufferBytes = BUFFER } = parts;
   const reader = new MessageReader(endianness(), wanted);
   let settle = (_isReady: boolean): void => {};
   const ready = new Promise<boolean>((resolve) => {
@@ -96,10 +96,7 @@ export function netlinkEvents(parts: NetlinkEventsParts) {
 
   const expectPong = () => {
     if (isAlive) timer = clock.after(PING_INTERVAL - PONG_TIMEOUT, sendPing);
-    else {
-      const name = socat ?? "socat";
-      end(new AppError("HOST", `${name}, which reads the kernel's tables, did not answer within 5 s`));
-    }
+    else end(new AppError("HOST", `${socat}, which reads the kernel's tables, did not answer within 5 s`));
   };
 
   const sendPing = () => {

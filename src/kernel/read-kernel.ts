@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { AppError, messageOf } from "../base/errors.ts";
+import { AppError, evidenceOf, messageOf } from "../base/errors.ts";
 import type { Family } from "../base/family.ts";
 import type { ElementSet, Ruleset, SetSpec, Table } from "../nft/ast/ruleset.ts";
 import { parseListing } from "../nft/canonical/parse.ts";
@@ -143,7 +143,7 @@ function isNftAtFault(error: unknown): boolean {
 }
 
 function unreadable(error: unknown): Unreadable {
-  const hint = error instanceof AppError ? error.hint : undefined;
+  const { hint } = evidenceOf(error);
   return { kind: "unreadable", reason: messageOf(error), isNftAtFault: isNftAtFault(error), hint };
 }
 

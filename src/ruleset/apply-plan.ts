@@ -309,7 +309,7 @@ function withoutRemovedRanges(all: readonly TableDelta[]) {
 
 /**
  * Whether changes may take effect one by one. That is so in two cases: no existing chain changes; or sets are
- * deleted and the changed chains only lose rules, those that look into these sets, so that they come last.
+ * deleted, and chains only lose the rules that look into them, so that these chains can come last.
  */
 function canChangeInSteps({ mode, objects }: TableDelta): boolean {
   const changed = ofKind(objects, "chain").filter(({ before, after }) => before && after);

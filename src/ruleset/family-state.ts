@@ -231,9 +231,9 @@ export class FamilyState {
     return undefined;
   }
 
-  /** The pieces of an interval that a service port has: others may have some of its ports. */
-  piecesOf(key: ServicePortKey, interval: FrontendRules): readonly FrontendRules[] {
-    return this.#dividedIntervals?.piecesOf(key, interval) ?? [];
+  /** The pieces of an interval that its service port has: others may have some of its ports. */
+  piecesOf(interval: FrontendRules): readonly FrontendRules[] {
+    return this.#dividedIntervals?.piecesOf(interval) ?? [];
   }
 
   /** The service port to which the id of a list or endpoint belongs. */

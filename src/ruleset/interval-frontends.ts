@@ -1,4 +1,3 @@
-import type { ServicePortKey } from "../model/ids.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { FrontendRules } from "./frontend-rules.ts";
 import type { LostFrontend } from "./lost-frontends.ts";
@@ -50,8 +49,8 @@ export interface DividedIntervals {
   /** The piece that has the port of a frontend, given by its key. */
   pieceAt(frontend: string): FrontendRules | undefined;
   pieces(): Iterable<FrontendRules>;
-  /** The pieces of a service port that have ports of its interval. */
-  piecesOf(key: ServicePortKey, interval: FrontendRules): readonly FrontendRules[];
+  /** The pieces that the service port of an interval has of it. */
+  piecesOf(interval: FrontendRules): readonly FrontendRules[];
   /** The ports that several service ports want. */
   conflicts(): LostFrontend[];
   /** The service ports that want ports of an interval, given by its key, without having them. */

@@ -75,7 +75,7 @@ export function renderServicePort(
   return {
     port,
     frontends: [ofClusterIP, ...external, ...nodePortFrontend(port, choice)],
-    intervals: intervalFrontends(service, intervals, ofClusterIP, external),
+    intervals: intervalFrontends(intervals, ofClusterIP, external),
     lists: withExtras(lists, intervals.length > 0 ? emptyLists(port, choice) : undefined, portParts),
     shared: [
       { set: CLUSTER_IPS, key: service.clusterIPs[port.family], value: "" },
@@ -177,12 +177,12 @@ function nodePortFrontend(port: ServicePort, choice: EndpointChoice): FrontendRu
  * empty, so that intervals change only with the Service.
  */
 function intervalFrontends(
-  service: Service,
   intervals: readonly PortInterval[],
   ofClusterIP: FrontendRules,
   external: readonly FrontendRules[],
 ): readonly FrontendRules[] {
   if (intervals.length === 0) return NO_FRONTENDS;
+  const { service } = ofClusterIP.port;
   const ofPort = [
     { ...ofClusterIP, way: internalWay(service) },
     ...external.map((frontend) => ({ ...frontend, way: externalWay(service) })),

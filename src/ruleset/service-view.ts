@@ -120,7 +120,7 @@ export function viewService(
     const state = families[port.family];
     const rules = renderServicePort(port, choice, context);
     const pieces = rules.intervals.flatMap((interval) => {
-      const own = state?.piecesOf(port.key, interval) ?? [];
+      const own = state?.piecesOf(interval) ?? [];
       return own.length === 0 ? [interval] : own;
     });
     const frontends = isOver ? rules.frontends.slice(0, 1) : [...rules.frontends, ...pieces];

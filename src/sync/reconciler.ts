@@ -53,8 +53,8 @@ const PORTION = 4000;
 export interface SyncInput {
   readonly nodeContext: NodeContext;
   /**
-   * Services that changed since the last call of {@link Reconciler.sync}. A call that failed has kept its
-   * own.
+   * Services that changed since the last call of {@link Reconciler.sync}. A failed call keeps its Services
+   * for the next one.
    */
   readonly services: Iterable<ServiceName>;
   /**

@@ -77,7 +77,7 @@ function takeVerdict(branch: Branch, statement: AnyStatement, verdict: Verdict):
   nextRule(branch, true);
   if ("drop" in verdict) return endBranch(branch, { kind: "dropped" });
   if ("return" in verdict) return leaveChain(branch);
-  // Accept: those who read statements and maps refuse all other verdicts.
+  // Only accept is left: any other verdict was refused when the rule or map was read.
   leaveBase(branch);
   return true;
 }

@@ -183,7 +183,6 @@ export function eventRecorder(options: EventRecorderOptions) {
     const about = event.regarding.namespace;
     const path = `/apis/events.k8s.io/v1/namespaces/${eventNamespace(event.regarding)}/events`;
     const times = { count: 1, reported: 1, lastAt: now, createdAt: now };
-    // The newest series is the last one.
     const series = { path: `${path}/${object.metadata.name}`, about, isCommon, ...times };
     setNewest(known, key, series, MOST_SERIES);
     const sendNow = () =>

@@ -70,7 +70,7 @@ export function serviceHealthServers({ isProxyHealthy, clock, logger, onFailure 
     return retryingServer({
       name: `health check of ${service} on ${formatListenAddress(address)}`,
       address,
-      open: (at) => openHttpServer(at, () => () => answer(service, family), own, connections),
+      open: () => openHttpServer(address, () => () => answer(service, family), own, connections),
       clock,
       logger: own,
       onFailure: (error) => onFailure(service, address.port, error),

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from "../../base/clock.ts";
-import { AppError, messageOf } from "../../base/errors.ts";
+import { evidenceOf, messageOf } from "../../base/errors.ts";
 import { FailureLog } from "../../base/failure-log.ts";
 import type { Logger } from "../../base/logger.ts";
 import { formatListenAddress, type ListenAddress, type OpenServer } from "./http-server.ts";
@@ -13,7 +13,7 @@ export interface RetryingServerOptions {
   readonly name: string;
   readonly address: ListenAddress;
   /** Opens the server. Rejects if it cannot bind the address. */
-  readonly open: (address: ListenAddress) => Promise<OpenServer>;
+  readonly open: () => Promise<OpenServer>;
   readonly clock: Clock;
   readonly logger: Logger;
   /** `bindAddressHardFail`: if the first attempt fails, start() rejects and nothing is retried. */
@@ -36,12 +36,12 @@ export function retryingServer(options: RetryingServerOptions) {
 
   const bind = async (): Promise<void> => {
     try {
-      server = await open(address);
+      server = await open();
       failures.end({ server: name }, "bound after failures");
       logger.info({ server: name, address: formatListenAddress(address) }, "server listening");
     } catch (error) {
       if (hardFail) throw error;
-      const hint = error instanceof AppError ? error.hint : undefined;
+      const { hint } = evidenceOf(error);
       if (!failures.isFailing) onFailure?.(error);
       failures.add(messageOf(error), { server: name, hint });
       if (!isClosed) timer = clock.after(RETRY_INTERVAL, () => void start());

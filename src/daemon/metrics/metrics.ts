@@ -37,7 +37,7 @@ export class Metrics {
   /** Counts or times an occurrence. */
   observe<Name extends keyof Occurrences>(name: Name, occurrence: Occurrences[Name]): void {
     for (const [metric, collector] of this.#collectors) {
-      // Has the fields of occurrences alone, by which TypeScript relates a function to its occurrence.
+      // By this type, TypeScript knows that the function of a name takes the occurrence of that name.
       const makers: SampleMakers = metric;
       for (const sample of makers[name]?.(occurrence) ?? []) addSample(collector, sample);
     }

@@ -1,6 +1,5 @@
 import { lowerBound } from "../../base/first-sorted.ts";
 import { addToSet, removeFromSet } from "../../base/group-by.ts";
-import type { ServicePortKey } from "../../model/ids.ts";
 import { comparePrecedenceFor, type ServicePort } from "../../model/service-port.ts";
 import type { FrontendRules } from "../../ruleset/frontend-rules.ts";
 import type {
@@ -134,9 +133,9 @@ export class Claims implements DividedIntervals {
     for (const { division } of this.#places.values()) for (const { rules } of division.pieces) yield rules;
   }
 
-  piecesOf(key: ServicePortKey, { key: range }: FrontendRules): readonly FrontendRules[] {
+  piecesOf({ port, key: range }: FrontendRules): readonly FrontendRules[] {
     return piecesIn(this.#division(range), range).flatMap(({ rules }) =>
-      rules.port.key === key ? [rules] : [],
+      rules.port.key === port.key ? [rules] : [],
     );
   }
 

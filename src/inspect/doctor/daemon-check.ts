@@ -1,3 +1,4 @@
+import { secondsBetween } from "../../base/duration.ts";
 import type { DaemonProblem } from "../../socket/daemon-protocol.ts";
 import { isOwnLivez, type ProxyHealth, readHealth } from "../http-answer.ts";
 import { type Finding, fault, type HostFinding, named, ok, warning } from "./finding.ts";
@@ -126,5 +127,5 @@ function lastSyncText({ currentTime, status = {} }: ProxyHealth): string {
   // Go's zero time means never.
   const synced = times.filter((time) => time > 0);
   if (synced.length === 0) return "has not synced yet";
-  return `last synced ${Math.max(0, Math.round((Date.parse(currentTime) - Math.min(...synced)) / 1000))} s ago`;
+  return `last synced ${secondsBetween(Math.min(...synced), Date.parse(currentTime))} s ago`;
 }

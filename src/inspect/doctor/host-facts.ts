@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { endianness } from "node:os";
 import { gunzipSync } from "node:zlib";
-import { AppError, messageOf } from "../../base/errors.ts";
+import { evidenceOf, messageOf } from "../../base/errors.ts";
 import type { Family } from "../../base/family.ts";
 import type { HostChain } from "../../features/seam/feature.ts";
 import { type HostFiles, hostFamilies, hostFiles, systemErrorCode } from "../../kernel/host.ts";
@@ -71,7 +71,7 @@ export async function gatherFacts(host: DoctorHost, nft: Nft, settingPaths: read
     /** The text of /proc/self/status; undefined when it cannot be read. */
     processStatus: await host.files.read("/proc/self/status").catch(() => undefined),
     settings: await gatherSettings(host, settingPaths),
-    /** /sys/class/net is not read, as it may belong to another network namespace. */
+    /** Those of this network namespace. /sys/class/net is not read, as it may belong to another one. */
     interfaces: new Set(await interfaceNames(host.files).catch(() => [])),
     /** Such as `1.8.0.3`; undefined if it does not run. */
     socatVersion: await socatVersion(host.run),
@@ -84,10 +84,7 @@ export async function gatherFacts(host: DoctorHost, nft: Nft, settingPaths: read
 
 /** Probes the version and the features that our transactions need of our nft. Never rejects. */
 export async function gatherNft(nft: Nft) {
-  const problemOf = (error: unknown) => {
-    const hint = error instanceof AppError ? error.hint : undefined;
-    return { message: messageOf(error), hint };
-  };
+  const problemOf = (error: unknown) => ({ message: messageOf(error), hint: evidenceOf(error).hint });
   return {
     /** The configured path or name. */
     path: nft.path,

@@ -22,7 +22,7 @@ function* proxyFindings(traces: ProxyTraces): Generator<Finding> {
   const { chains, interfaces, legacyTables, ipvsSchedulers } = traces;
   const { nftables, iptables, ipvs } = tracesByMode(traces);
   const servers = ipvsSchedulers.length > 0 ? [counted(ipvsSchedulers.length, "IPVS virtual server")] : [];
-  // With the addresses of all Services, as kube-proxy's ipvs mode has them.
+  // kube-router's interface with the addresses of all Services, like kube-ipvs0 of kube-proxy's ipvs mode.
   const hasKubeRouter = interfaces.has("kube-dummy-if");
   if (chains === undefined)
     yield unlistedChains("rules of kube-proxy's nftables and iptables modes are not reported");

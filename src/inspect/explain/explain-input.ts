@@ -44,7 +44,7 @@ export interface LiveRules {
   readonly otherTables?: OtherTables;
   /** Returns the interface to which an address is routed; undefined if unknown. */
   readonly interfaceTo: (address: string) => string | undefined;
-  /** The affinity entries of the client in question; absent if it is not known. */
+  /** The affinity entries of the client in question; absent if none were looked up. */
   readonly affinityEntries?: readonly AffinityEntry[];
 }
 

@@ -69,7 +69,7 @@ function evidenceOf(
 ): Evidence {
   const tables = table === undefined ? [] : [table];
   const packet = packetOf(connection, input);
-  const outcomes = evaluate(tables, input.host, packet, input.live?.affinityEntries ?? []);
+  const outcomes = evaluate(tables, input.host, packet, input.live?.affinityEntries);
   const summary = summarize(outcomes);
   const known = { input, connection, match, list: listOf(match, outcomes), outcomes, summary };
   return { ...known, endpoints: explainEndpoints(known, summary) };

@@ -1,3 +1,4 @@
+import { secondsBetween } from "../../base/duration.ts";
 import { compareKeys } from "../../base/first-sorted.ts";
 import { groupBy } from "../../base/group-by.ts";
 import { counted, parsedJson } from "../../base/text.ts";
@@ -139,7 +140,7 @@ export function nodeStatus(
   }
   const { currentTime, lastVerified, outOfSyncSince, quarantinedServicePorts: quarantined = 0 } = health;
   const now = Date.parse(currentTime);
-  const secondsSince = (time: string) => Math.max(0, Math.round((now - Date.parse(time)) / 1000));
+  const secondsSince = (time: string) => secondsBetween(Date.parse(time), now);
   const facts = {
     outOfSyncFor: outOfSyncSince === undefined ? 0 : secondsSince(outOfSyncSince),
     quarantined,

@@ -4,6 +4,7 @@ import { type FlowEnd, type FlowTable, placeOfFlows } from "../../kernel/conntra
 import { familyOf } from "../../model/ip.ts";
 import type { ObjectCache } from "../../model/object-cache.ts";
 import { podNames } from "../../model/pod-names.ts";
+import type { ContentOf } from "../../nft/ast/any-table.ts";
 import type { ElementStatement, Expression, Statement } from "../../nft/ast/json.ts";
 import { type Chain, type Ruleset, TABLE_NAME } from "../../nft/ast/ruleset.ts";
 import { ruleText } from "../../nft/text/rule-text.ts";
@@ -143,7 +144,7 @@ function limitEffects(set: string, statement: ElementStatement): KnownEffect[] {
   return "limit" in statement ? beyond(statement.limit.burst) : [];
 }
 
-function mangleEffects({ key, value }: Extract<Statement, { mangle: unknown }>["mangle"]): KnownEffect[] {
+function mangleEffects({ key, value }: ContentOf<Statement, "mangle">): KnownEffect[] {
   const isMark = typeof key === "object" && "meta" in key && key.meta.key === "mark";
   return [...drawn(value), ...(isMark ? [{ kind: "assigned", register: "mark" } as const] : [])];
 }

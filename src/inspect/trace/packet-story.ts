@@ -46,6 +46,8 @@ export interface PacketStory {
   readonly id: string;
   /** Wall clock of its first line, milliseconds since 1970. */
   readonly startedAt: number;
+  /** The number of the story in its trace, in the order of their beginnings. */
+  readonly sequence: number;
   readonly packet: TracedPacket;
   /** The headers after the last hook that it passed, perhaps translated; absent if it passed none. */
   readonly last?: TracedPacket | undefined;
@@ -124,6 +126,7 @@ export class StoryCollector {
    */
   readonly #arrived = new Map<string, TracedPacket>();
   #lastLineAt = Number.NEGATIVE_INFINITY;
+  #sequence = 0;
   #hasLost = false;
   #hasEnded = false;
 
@@ -223,6 +226,7 @@ export class StoryCollector {
     this.#open.set(id, {
       id,
       startedAt: this.#clock.now(),
+      sequence: this.#sequence++,
       packet,
       stages: [],
       lastLineAt: this.#lastLineAt,
@@ -232,9 +236,9 @@ export class StoryCollector {
   }
 
   #close(story: OpenStory, end = endAfter(story)): PacketStory {
-    const { id, startedAt, packet, passed, stages } = story;
+    const { id, startedAt, sequence, packet, passed, stages } = story;
     this.#open.delete(id);
-    return { id, startedAt, packet, last: passed?.packet, stages, end };
+    return { id, startedAt, sequence, packet, last: passed?.packet, stages, end };
   }
 }
 

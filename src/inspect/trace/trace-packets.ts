@@ -75,7 +75,7 @@ async function* storiesOf(
   const complete = async () => {
     await nextTurn();
     const stories = [...ready.splice(0), ...collector.silentFor(SILENCE_MS)];
-    return stories.sort((a, b) => a.startedAt - b.startedAt);
+    return stories.sort((a, b) => a.sequence - b.sequence);
   };
   let isStopped = false;
   const stopped = stop.then(() => {

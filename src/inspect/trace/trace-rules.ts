@@ -201,9 +201,9 @@ function frontendsOf(service: ServiceArgument, { families }: RulesetState): Pack
     const { family } = state.table;
     return [...state.allServicePortRules()]
       .filter(({ port }) => isNamed(port, service))
-      .flatMap(({ port, frontends, intervals }) => [
+      .flatMap(({ frontends, intervals }) => [
         ...frontends,
-        ...intervals.flatMap((interval) => state.piecesOf(port.key, interval)),
+        ...intervals.flatMap((interval) => state.piecesOf(interval)),
       ])
       .map(({ key }) => {
         const { address = "node", port, lastPort, ...rest } = parseFrontendKey(key);

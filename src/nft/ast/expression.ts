@@ -51,7 +51,7 @@ export function withBit(value: Expression, mask: number, bit: number): Expressio
   return { "|": [masked(value, mask + bit), bit] };
 }
 
-/** Continues only with packets whose left side, a set of bits, has one. */
+/** Continues only with packets whose left side, a set of bits, has this bit. */
 export function hasBit(left: Expression, bit: string): Statement {
   return { match: { op: "in", left, right: bit } };
 }

@@ -15,7 +15,7 @@ import { asFlags, asList, asObjectOf, asText, notUnderstood } from "./shape.ts";
 
 /**
  * Brings a rule from any nft's JSON to its canonical form, which we also write: equal rules give the same
- * `JSON.stringify`. It is the form in which rules of any software are read, but for a few statements.
+ * `JSON.stringify`. Rules of any software are read in this form, except for a few statements.
  * @throws AppError NFT_OUTPUT with the part that is not understood, or a statement that our rules never have
  */
 export function canonicalRule(rule: unknown): Rule {
@@ -73,7 +73,7 @@ function refuseForeign(part: unknown, listed: unknown): void {
   if (typeof part !== "object" || part === null) return;
   if ("notUnderstood" in part) throw errorOf(part);
   if (isForeign(part)) {
-    // Statements, and sets in rules, are not JSON of nft any more when they are read.
+    // A statement or a set that was read is no longer nft's JSON: the error shows what nft listed.
     throw notUnderstood("what our rules never have", "jhash" in part || "exists" in part ? part : listed);
   }
   for (const inner of Object.values(part)) refuseForeign(inner, listed);

@@ -286,10 +286,11 @@ describe("retryingServer", () => {
     const clock = new ManualClock();
     const failures: unknown[] = [];
     const logger = memoryLogger();
+    const address = { host: "127.0.0.1", port };
     const server = retryingServer({
       name: "health",
-      address: { host: "127.0.0.1", port },
-      open: (address) => openHttpServer(address, (path) => routes.get(path), logger),
+      address,
+      open: () => openHttpServer(address, (path) => routes.get(path), logger),
       clock,
       logger,
       hardFail,
