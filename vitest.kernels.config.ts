@@ -30,6 +30,8 @@ export default defineConfig({
       "test/kernel/client-limits.test.ts",
       "test/kernel/connection-life.test.ts",
       "test/kernel/flow-listener.test.ts",
+      "test/kernel/observe.test.ts",
+      "test/kernel/daemon-observe.test.ts",
       "test/kernel/passive-health.test.ts",
       "test/kernel/daemon-passive-health.test.ts",
       "test/kernel/daemon-ejections.test.ts",
