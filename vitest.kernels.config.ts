@@ -3,7 +3,7 @@ import { defineConfig } from "vitest/config";
 /**
  * The tests that `npm run kernels` runs on each kernel, in an emulated machine that is 10 to 20 times slower:
  * recorded packets, affinity, schedulers, ranges of ports, recorded refusals, drift, changes by other
- * programs, restart, quarantine, life, timeouts and notifications of connections, netlink messages and
+ * programs, restart, quarantine, life, timeouts and observation of connections, netlink messages and
  * readings, passive health checks, stale chains, the scratch register, resets, pings and the fast path.
  */
 export default defineConfig({
