@@ -149,17 +149,17 @@ function notePeak({ program, peak }: ProgramMemory): void {
  * between fork and exec, which still has this process's name and memory.
  */
 function memoryOf(status: string): ProgramMemory | undefined {
+  ownName ??= nameOf(statusText(process.pid));
   const program = nameOf(status);
   const bytes = (field: string) =>
     Number(new RegExp(`^${field}:\\s+(\\d+) kB$`, "m").exec(status)?.[1] ?? 0) * 1024;
   const resident = bytes("VmRSS");
-  if (program === undefined || program === STARTER || program === OWN_NAME || resident === 0)
-    return undefined;
+  if (program === undefined || program === STARTER || program === ownName || resident === 0) return undefined;
   return { program, resident, peak: bytes("VmHWM") };
 }
 
-/** The kernel's name for this process. */
-const OWN_NAME = nameOf(statusText(process.pid));
+/** The kernel's name for this process, once it is needed. */
+let ownName: string | undefined;
 
 function nameOf(status: string): string | undefined {
   return /^Name:\t(.+)$/m.exec(status)?.[1];
