@@ -22,11 +22,10 @@ const ENOENT = 2;
  */
 export async function openTables(nft: Nft, clock: Clock, socat = "socat") {
   const requests = netlinkRequests(clock, socat);
-  const close = () => requests.close();
   try {
     for await (const _ of requests.ask(REQUESTS.generation()));
   } catch (error) {
-    close();
+    requests.close();
     throw error;
   }
   const tables: TableReader = {
@@ -65,7 +64,7 @@ export async function openTables(nft: Nft, clock: Clock, socat = "socat") {
       return found;
     },
   };
-  return { tables, close };
+  return { tables, close: requests.close };
 }
 
 function listedElement(family: Family, spec: SetSpec, raw: RawElement): ListedElement {

@@ -22,7 +22,7 @@ export interface ServicePortLists {
   readonly isSticky: boolean;
   /** Only with intervals of ports: the ways of connections that lead to no endpoint. */
   readonly empty?: readonly EmptyList[] | undefined;
-  /** What it wants of features; absent for nothing. */
+  /** What it wants of features; undefined for nothing. */
   readonly parts?: readonly PortPart[] | undefined;
 }
 
@@ -56,7 +56,6 @@ export function servicePortLists(
   local: readonly Endpoint[],
   balancing: Balancing,
 ): ServicePortLists {
-  // No object spread: V8 gives each object that a spread creates its own hidden class of 200 bytes.
   return {
     cluster: cluster.length === 0 ? undefined : listOf(cluster, balancing),
     local: local.length === 0 ? undefined : listOf(local, balancing, true),

@@ -309,7 +309,7 @@ export class FamilyState {
   }
 
   /** The number of the source ranges of a frontend, as in elements; undefined for none. */
-  sourceRangeListOf({ guard }: Pick<FrontendRules, "guard">): string | undefined {
+  sourceRangeListOf({ guard }: FrontendRules): string | undefined {
     return guard && this.sourceRanges.numberOf(guard.id);
   }
 

@@ -137,11 +137,10 @@ export function elementOwners(state: FamilyState): ElementOwners {
   for (const { port, frontends, lists, shared: elements } of state.allServicePortRules()) {
     for (const { chain } of lists.parts ?? []) addOwner(parts, chain.name, port);
     for (const { set, key } of elements) addOwner(shared, `${set} ${key}`, port);
-    for (const { key, guard } of frontends) {
-      const { address = "" } = parseFrontendKey(key);
+    for (const rules of frontends) {
+      const { address = "" } = parseFrontendKey(rules.key);
       if (addressSets.size > 0) addOwner(addresses, address, port);
-      if (guard === undefined) continue;
-      addOwner(ranges, state.sourceRangeListOf({ guard }) ?? "", port);
+      if (rules.guard !== undefined) addOwner(ranges, state.sourceRangeListOf(rules) ?? "", port);
     }
   }
   return {
