@@ -77,7 +77,7 @@ export function netlinkRequests(clock: Clock, socat?: string, idleMs?: number) {
      * Sends a request and yields the messages of its answer as they arrive. The kernel continues only as they
      * are read, so that at most about 500 KB wait. Later requests wait until this one is answered, or its
      * answer is no longer read.
-     * @param request at most 64 KB; or several requests, of which the last has the last answer
+     * @param request one or several requests, at most 64 KB; the answer to the last one comes last
      * @param isLast whether a message ends the answer: by default the end of a dump, an error, or a
      * generation
      * @throws AppError HOST if socat cannot be started, ends or hangs

@@ -61,9 +61,9 @@ export class SlicesByPort {
   /**
    * Reads the endpoints of one service port in steps, sorted by target: from all slices of the family that
    * have a port with its name and protocol. Two pods may share an address for a while. Of several entries for
-   * one endpoint, the best counts, in whatever order they come: first one that is not terminating (kube-proxy
-   * 1.36, kubernetes pull request 135593), then a ready one, then a serving one, then a local one, then the
-   * one with the largest share.
+   * one endpoint, whatever their order, it takes one that is not terminating (kube-proxy 1.36, kubernetes
+   * pull request 135593); of these a ready one, then a serving one, then a local one, then the one with the
+   * largest share.
    * @param among the endpoints of a slice to choose from; all if absent
    */
   *endpointsOf(

@@ -3,6 +3,7 @@ import type { Family } from "../base/family.ts";
 import { formatIPv6, parseIPv6 } from "../base/ipv6.ts";
 import type { DataType, SetSpec } from "../nft/ast/ruleset.ts";
 import { parseProtocol, protocolNumber } from "../nft/canonical/constant.ts";
+import { familyOfType } from "../nft/data-types.ts";
 import { type Element, SEPARATOR } from "../nft/elements.ts";
 import { type Endianness, padded } from "./attributes.ts";
 import type { RawElement } from "./raw-element.ts";
@@ -166,7 +167,7 @@ export function decodedIntervals(
   { key: [type] }: SetSpec,
   raws: Iterable<EncodedElement>,
 ): string[] | undefined {
-  const family: Family = type === "ipv6_addr" ? "ip6" : "ip";
+  const family = familyOfType(type) ?? "ip";
   const width = addressWidth(family) / 8;
   const marks = [...raws].sort(compareMarks);
   const intervals: AddressInterval[] = [];

@@ -93,7 +93,7 @@ const CHANGES_BY_NUMBER: ReadonlyMap<number, Change> = new Map(
   ),
 );
 
-// Attributes: the name of the table, the own name (for elements, that of their set), and the elements.
+// Attributes: the name of the table, the object's own name (of elements: their set's), and the elements.
 export const TABLE = 1;
 export const NAME = 2;
 export const ELEMENTS_LIST = 3;

@@ -106,7 +106,7 @@ export function serviceHealthServers({ isProxyHealthy, clock, logger, onFailure 
 /** Every address of a family. */
 const WILDCARD: ByFamily<string> = { ip: "0.0.0.0", ip6: "::" };
 
-/** Returns the addresses for {@link serviceHealthServers}: those that serve NodePorts. */
+/** Returns the addresses at which health check node ports listen: those that serve NodePorts. */
 export function healthCheckAddresses(nodeContext: NodeContext): HealthCheckAddress[] {
   return nodeContext.flatMap(({ family, nodePorts }) => {
     const addresses = nodePorts.kind === "all" ? [WILDCARD[family]] : nodePorts.addresses;

@@ -67,9 +67,9 @@ export function retryingServer(options: RetryingServerOptions) {
 }
 
 /**
- * Returns a function that runs exactly the given servers, of which those that already run are kept. It
- * resolves when the others are closed and each new one has been tried once, and never rejects. It takes
- * functions that make the servers, by a key that identifies each.
+ * Returns a function that runs exactly the given servers: it keeps those that run already, closes the others,
+ * and starts the new ones. Its promise resolves when each of these has tried once to listen, and never
+ * rejects. It gets functions that make the servers, each by a key of its own.
  */
 export function serverSet() {
   const running = new Map<string, RetryingServer>();

@@ -106,7 +106,7 @@ function typicalAddress(at: Source, to: string, input: ExplainInput): string {
   return cidr === undefined ? SOMEWHERE[family] : nearEnd(cidr);
 }
 
-/** An address of the node that others can reach: that of its Node, else one of its interfaces. */
+/** An address of the node that others can reach: that of the Node object, or else of an interface. */
 export function reachedAddress(family: Family, { nodeContext, host }: ExplainInput): string | undefined {
   const known = contextOf(nodeContext, family)?.nodeAddress;
   if (known) return known;

@@ -105,7 +105,7 @@ function explained(
     service: match?.port.service.name,
     servicePort: match?.port.spec.name,
     packets: group.reduce((sum, { packets }) => sum + packets, 0),
-    /** RFC 3339: the earliest time of all clients; absent if that of any client is unknown. */
+    /** RFC 3339: when the first packet of any client came; absent if that is unknown for one of them. */
     firstAt: firstOf(group, now),
     lastAt: timeText(lastPacketAt(latest, now)),
     /** The latest first. */

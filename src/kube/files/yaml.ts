@@ -83,7 +83,7 @@ function positionOf(lines: LineCounter, offset: number): Position {
   return { line: Math.max(line, 1), column: Math.max(col, 1) };
 }
 
-/** The line of the value at a path: that of its key, in a map. */
+/** The line of the value at a path; in a map, the line of its key. */
 function lineIn(document: Document.Parsed, lines: LineCounter, keys: readonly string[]): number {
   let node: unknown = document.contents;
   let offset = document.contents?.range[0] ?? 0;

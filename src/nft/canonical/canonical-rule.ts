@@ -68,7 +68,9 @@ function canonicalReject(body: unknown): null | { readonly type: "tcp reset" } {
   return null;
 }
 
-/** Refuses what is not understood in a statement, at any depth, and what our rules never have. */
+/**
+ * Throws if a statement has, at any depth, something not understood, or something that our rules never have.
+ */
 function refuseForeign(part: unknown, listed: unknown): void {
   if (typeof part !== "object" || part === null) return;
   if ("notUnderstood" in part) throw errorOf(part);
